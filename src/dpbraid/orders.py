@@ -1,0 +1,116 @@
+"""Orders: who says in which order an epoch walks through the private rows.
+
+An order yields one permutation of range(n) an epoch; an epoch that uses n_d < n private
+rows uses the first n_d of it. Shuffled orders are *secret* by default: the engine draws
+them from its own source and forgets them. Say ``secret=False`` when somebody else may
+know the order (a published seed, a pre-shuffled file): the accountant then refuses the
+analyses that need the secret.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbraid import _validate
+from dpbraid._variant import Variant
+
+Permutation = NDArray[np.int64]
+
+
+class Order(Variant, ABC):
+    """A rule for the order of the private rows in every epoch."""
+
+    @abstractmethod
+    def permutations(self, n: int, rng: np.random.Generator) -> Iterator[Permutation]:
+        """Endless: the permutation of range(n) for each epoch in turn."""
+
+
+@dataclass(frozen=True)
+class Incremental(Order):
+    """IG: the order of the table, in every epoch."""
+
+    kind = "incremental"
+
+    def permutations(  # noqa: D102
+        self, n: int, rng: np.random.Generator
+    ) -> Iterator[Permutation]:
+        while True:
+            yield np.arange(n)
+
+
+@dataclass(frozen=True)
+class ShuffleOnce(Order):
+    """SO: one uniform permutation, drawn before the first epoch, for all of them."""
+
+    secret: bool = True
+    kind = "shuffle_once"
+
+    def __post_init__(self) -> None:
+        _validate.boolean(secret=self.secret)
+
+    def permutations(  # noqa: D102
+        self, n: int, rng: np.random.Generator
+    ) -> Iterator[Permutation]:
+        permutation = rng.permutation(n)
+        while True:
+            yield permutation
+
+
+@dataclass(frozen=True)
+class Reshuffle(Order):
+    """RR: a fresh uniform permutation for every epoch."""
+
+    secret: bool = True
+    kind = "reshuffle"
+
+    def __post_init__(self) -> None:
+        _validate.boolean(secret=self.secret)
+
+    def permutations(  # noqa: D102
+        self, n: int, rng: np.random.Generator
+    ) -> Iterator[Permutation]:
+        while True:
+            yield rng.permutation(n)
+
+
+@dataclass(frozen=True)
+class ShuffleBuffer(Order):
+    """TensorFlow's shuffle buffer: incremental at size 1, a full shuffle at size >= n.
+
+    The buffer holds the next `size` rows of the table; each step takes a uniformly
+    random one out of it and puts the table's next row in its place. The result is not a
+    uniform permutation for 1 < size < n, so no analysis may use its randomness.
+    """
+
+    size: int
+    kind = "shuffle_buffer"
+
+    def __post_init__(self) -> None:
+        _validate.integer(1, size=self.size)
+
+    def permutations(  # noqa: D102
+        self, n: int, rng: np.random.Generator
+    ) -> Iterator[Permutation]:
+        while True:
+            yield self._epoch(n, rng)
+
+    def _epoch(self, n: int, rng: np.random.Generator) -> Permutation:
+        filled = min(self.size, n)
+        buffer = list(range(filled))
+        # while rows are left the buffer stays full, then it drains
+        lengths = np.minimum(filled, np.arange(n, 0, -1))
+        picks = rng.integers(0, lengths)
+        permutation = np.empty(n, dtype=np.int64)
+        for t, pick in enumerate(picks):
+            permutation[t] = buffer[pick]
+            if filled + t < n:
+                buffer[pick] = filled + t
+            else:
+                buffer[pick] = buffer[-1]
+                buffer.pop()
+        return permutation
