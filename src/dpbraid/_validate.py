@@ -1,4 +1,4 @@
-"""Checks of public parameters: one sentence with the name, the value and what is allowed.
+"""Checks of public parameters: one sentence with name, value and what is allowed.
 
 The keyword name becomes the name in the message, so a call reads like the rule it
 enforces: ``positive(learning_rate=eta)``. Only public parameters come through here;
@@ -7,10 +7,13 @@ a message never carries anything computed from private rows.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import numbers
 from enum import StrEnum
 from typing import Any, TypeVar
+
+import numpy as np
 
 _E = TypeVar("_E", bound=StrEnum)
 
@@ -25,7 +28,7 @@ def integer(minimum: int, maximum: int | None = None, **values: Any) -> None:
         allowed = f">= {minimum}" if maximum is None else f"in [{minimum}, {maximum}]"
         if (
             isinstance(value, bool)
-            or not isinstance(value, numbers.Integral)
+            or not isinstance(value, int | np.integer)
             or value < minimum
             or (maximum is not None and value > maximum)
         ):
@@ -34,12 +37,17 @@ def integer(minimum: int, maximum: int | None = None, **values: Any) -> None:
             )
 
 
+def _number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
 def _finite(value: Any) -> bool:
-    return (
-        isinstance(value, numbers.Real)
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-    )
+    if not _number(value):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond the range of float
+        return False
 
 
 def finite(**values: Any) -> None:
@@ -104,3 +112,17 @@ def choice(enum: type[_E], **values: Any) -> _E:
         raise InvalidParameterError(
             f"{name} must be one of {allowed}, got {value!r}"
         ) from None
+
+
+def plain(instance: Any) -> None:
+    """Turn the numbers of a frozen dataclass into Python's own int and float.
+
+    Equal descriptions then print, hash and serialise alike, whether they were built
+    from NumPy scalars or an integer where the field is a float.
+    """
+    for field in dataclasses.fields(instance):
+        value: Any = getattr(instance, field.name)
+        if not _number(value):
+            continue
+        plain_value = int(value) if field.type == "int" else float(value)
+        object.__setattr__(instance, field.name, plain_value)

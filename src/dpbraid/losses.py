@@ -19,7 +19,6 @@ function of numbers or arrays that Numba can compile as it stands.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -64,7 +63,7 @@ class Loss(Variant, ABC):
 
     @abstractmethod
     def lipschitz(self, row_norm: float) -> float | None:
-        """G with |grad f| <= G for every such row and every x; None if there is none."""
+        """G with |grad f| <= G for every such row and every x; None if none exists."""
 
     def sensitivity(self, row_norm: float) -> float | None:
         """Largest |grad f(x; row) - grad f(x; row')| over x; None if unbounded."""
@@ -93,7 +92,8 @@ class Mean(Loss):
     )
 
     def value(self, x: Array, X: Array, y: Array | None) -> Array:  # noqa: D102
-        return 0.5 * np.sum((x - X) ** 2, axis=1)
+        values: Array = 0.5 * np.sum((x - X) ** 2, axis=1)
+        return values
 
     def gradients(  # noqa: D102
         self, x: Array, X: Array, y: Array | None, clip_norm: float | None
@@ -102,7 +102,8 @@ class Mean(Loss):
         if clip_norm is None:
             return G
         norms = np.linalg.norm(G, axis=1, keepdims=True)
-        return G * (clip_norm / np.maximum(norms, clip_norm))
+        clipped: Array = G * (clip_norm / np.maximum(norms, clip_norm))
+        return clipped
 
     def smoothness(self, row_norm: float) -> float:  # noqa: D102
         return 1.0
@@ -119,15 +120,13 @@ class Mean(Loss):
         return abs(1 - learning_rate)
 
 
-SlopeFunction = Callable[[Any, Any, float], Any]
-
-
 class MarginLoss(Loss):
     """f(x; a, y) = phi(<x, a>, y) with phi convex and phi' `curvature`-Lipschitz."""
 
     curvature: float
     slope_bound: float | None
-    slope_function: ClassVar[SlopeFunction]
+    # phi'(margin, label, parameter), of numbers or arrays
+    slope_function: ClassVar[staticmethod[[Any, Any, float], Any]]
     clipped_steps_nonexpansive = True
     proof = (
         "the clipped slope clip(phi', -C/|a|, C/|a|) is nondecreasing and keeps the "
@@ -159,7 +158,8 @@ class MarginLoss(Loss):
         if clip_norm is not None:
             limits = slope_limits(X, clip_norm)
             slopes = np.clip(slopes, -limits, limits)
-        return slopes[:, None] * X
+        gradients: Array = slopes[:, None] * X
+        return gradients
 
     def smoothness(self, row_norm: float) -> float:
         """Curvature * R^2, attained by a row of norm R."""
@@ -172,7 +172,10 @@ class MarginLoss(Loss):
 def slope_limits(X: Array, clip_norm: float) -> Array:
     """C/|a| for each row: clipping the gradient is clipping the slope here."""
     norms = np.linalg.norm(X, axis=1)
-    return np.divide(clip_norm, norms, out=np.full_like(norms, np.inf), where=norms > 0)
+    limits: Array = np.divide(
+        clip_norm, norms, out=np.full_like(norms, np.inf), where=norms > 0
+    )
+    return limits
 
 
 def _labels(y: Array | None) -> Array:
@@ -186,7 +189,7 @@ def _squared_slope(margin: Any, y: Any, _: float) -> Any:
 
 
 def _logistic_slope(margin: Any, y: Any, _: float) -> Any:
-    # -y / (1 + exp(y m)); exp(700) is finite, and beyond it the slope is 0 to 300 digits
+    # -y / (1 + exp(y m)); exp(700) is finite, beyond it the slope is 0 to 300 digits
     return -y / (1.0 + np.exp(np.minimum(y * margin, 700.0)))
 
 
@@ -242,6 +245,7 @@ class Huber(MarginLoss):
 
     def __post_init__(self) -> None:
         _validate.positive(transition=self.transition)
+        _validate.plain(self)
 
     @property
     def slope_bound(self) -> float:  # type: ignore[override]
@@ -270,6 +274,7 @@ class SmoothedHinge(MarginLoss):
 
     def __post_init__(self) -> None:
         _validate.positive(width=self.width)
+        _validate.plain(self)
 
     @property
     def curvature(self) -> float:  # type: ignore[override]

@@ -92,6 +92,7 @@ class ShuffleBuffer(Order):
 
     def __post_init__(self) -> None:
         _validate.integer(1, size=self.size)
+        _validate.plain(self)
 
     def permutations(  # noqa: D102
         self, n: int, rng: np.random.Generator

@@ -67,6 +67,7 @@ class Ridge(Penalty):
 
     def __post_init__(self) -> None:
         _validate.positive(weight=self.weight)
+        _validate.plain(self)
 
     @property
     def strong_convexity(self) -> float:  # type: ignore[override]
@@ -89,6 +90,7 @@ class Lasso(Penalty):
 
     def __post_init__(self) -> None:
         _validate.positive(weight=self.weight)
+        _validate.plain(self)
 
     def value(self, x: Array) -> float:  # noqa: D102
         return self.weight * float(np.sum(np.abs(x)))
@@ -107,6 +109,7 @@ class ElasticNet(Penalty):
 
     def __post_init__(self) -> None:
         _validate.positive(l1=self.l1, l2=self.l2)
+        _validate.plain(self)
 
     @property
     def strong_convexity(self) -> float:  # type: ignore[override]
@@ -129,6 +132,7 @@ class Ball(Penalty):
 
     def __post_init__(self) -> None:
         _validate.positive(radius=self.radius)
+        _validate.plain(self)
 
     @property
     def diameter(self) -> float:  # noqa: D102
@@ -159,6 +163,7 @@ class Box(Penalty):
                 f"lower must be below upper, got lower={self.lower!r}, "
                 f"upper={self.upper!r}"
             )
+        _validate.plain(self)
 
     def value(self, x: Array) -> float:  # noqa: D102
         slack = 1e-9 * (self.upper - self.lower)

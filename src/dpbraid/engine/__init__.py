@@ -1,0 +1,1 @@
+"""Engines: they read a Mechanism and Rows and return the last iterate."""
