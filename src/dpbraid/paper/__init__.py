@@ -1,0 +1,1 @@
+"""Everything the paper shows: data sets, optima, panels, runs, figures, reports."""

@@ -1,0 +1,143 @@
+"""The tasks of the paper: a private and a public table, a loss and a penalty.
+
+The private tables are real data of real people and places, published long ago. Nothing
+that is computed from them here is protected by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpbraid._validate import InvalidParameterError
+from dpbraid.losses import Loss, Squared
+from dpbraid.paper import cuts, embedded, raw, recipes
+from dpbraid.paper.embedded import Cut
+from dpbraid.paper.options import CrimeOptions, RowBound, TaskOptions
+from dpbraid.penalties import Penalty, Ridge
+from dpbraid.rows import Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One data set of the paper, ready to run.
+
+    private, public: D and P. The public table has at least as many rows as the private
+    one; schedules read its first n. options: every choice that led here.
+    """
+
+    name: str
+    title: str
+    description: str
+    private: Rows
+    public: Rows
+    loss: Loss
+    penalty: Penalty
+    options: TaskOptions
+
+    @property
+    def n(self) -> int:
+        """Number of private rows."""
+        return len(self.private)
+
+    @property
+    def dimension(self) -> int:
+        """Number of columns d."""
+        return self.private.dimension
+
+
+@dataclass(frozen=True)
+class Source:
+    """How a task is made: where its numbers come from and what is done to them."""
+
+    title: str
+    description: str
+    options: type[TaskOptions]
+    from_files: Callable[[Path], Cut]
+    split: Callable[[Cut, Any], recipes.Split]
+    loss: Loss
+    penalty: Callable[[Any], Penalty]
+
+
+SOURCES: dict[str, Source] = {
+    "crime": Source(
+        title="Crime",
+        description=(
+            "Ridge regression of the violent crime rate of US communities; the public "
+            "half is corrupted by a random matrix"
+        ),
+        options=CrimeOptions,
+        from_files=lambda folder: cuts.crime(raw.crime(folder)),
+        split=recipes.crime,
+        loss=Squared(),
+        penalty=lambda options: Ridge(options.ridge),
+    ),
+}
+
+
+def names() -> tuple[str, ...]:
+    """The names of the tasks, in the order of the paper."""
+    return tuple(SOURCES)
+
+
+def source(name: str) -> Source:
+    """The entry of a task by its name."""
+    if name not in SOURCES:
+        raise InvalidParameterError(
+            f"task must be one of {', '.join(SOURCES)}, got {name!r}"
+        )
+    return SOURCES[name]
+
+
+def load(
+    name: str,
+    options: TaskOptions | None = None,
+    *,
+    data_dir: str | Path | None = None,
+) -> Task:
+    """The task of that name from the embedded data, or from the files in `data_dir`."""
+    entry = source(name)
+    if options is None:
+        options = entry.options()
+    if not isinstance(options, entry.options):
+        raise InvalidParameterError(
+            f"options must be {entry.options.__name__} for the task {name!r}, got "
+            f"{options!r}"
+        )
+    if data_dir is None:
+        cut: Cut = embedded.read(name)
+    else:
+        cut = entry.from_files(Path(data_dir))
+    private, public = _bounded(entry.split(cut, options), options.row_bound)
+    return Task(
+        name=name,
+        title=entry.title,
+        description=entry.description,
+        private=private,
+        public=public,
+        loss=entry.loss,
+        penalty=entry.penalty(options),
+        options=options,
+    )
+
+
+def _bounded(split: recipes.Split, bound: RowBound) -> tuple[Rows, Rows]:
+    private, public = split.private, split.public
+    public_norm = _norm_bound(public.X)
+    private_norm = public_norm if bound is RowBound.PUBLIC else _norm_bound(private.X)
+    return (
+        Rows.bounded(private.X, private.y, row_norm=private_norm),
+        Rows.bounded(public.X, public.y, row_norm=public_norm),
+    )
+
+
+def _norm_bound(X: recipes.Array) -> float:
+    """The largest row norm, rounded up to four digits, so that no row is touched."""
+    largest = float(np.max(np.linalg.norm(X, axis=1))) * (1 + 1e-9)
+    unit = 10.0 ** (math.floor(math.log10(largest)) - 3)
+    return float(f"{math.ceil(largest / unit) * unit:.4g}")
