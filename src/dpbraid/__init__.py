@@ -1,6 +1,6 @@
 """dpbraid: differentially private convex learning with shuffled gradients."""
 
-from dpbraid._validate import InvalidParameterError
+from dpbraid._validate import DpbraidError, InvalidParameterError
 from dpbraid.losses import Huber, Logistic, Mean, SmoothedHinge, Squared
 from dpbraid.mechanism import (
     Epoch,
@@ -24,6 +24,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Ball",
     "Box",
+    "DpbraidError",
     "ElasticNet",
     "Epoch",
     "Given",

@@ -18,7 +18,11 @@ import numpy as np
 _E = TypeVar("_E", bound=StrEnum)
 
 
-class InvalidParameterError(ValueError):
+class DpbraidError(ValueError):
+    """Base of every error that dpbraid raises for bad input: one clear sentence."""
+
+
+class InvalidParameterError(DpbraidError):
     """A public parameter is outside of its allowed range."""
 
 

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 _ROUNDING_MARGIN = 1 - 1e-12
 
 
-class InvalidRowsError(ValueError):
+class InvalidRowsError(_validate.DpbraidError):
     """A table cannot be used; the message names no row and no value of it."""
 
 

@@ -1,0 +1,33 @@
+"""The command line: one module a command, argument parsing and printing only."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from dpbraid._validate import DpbraidError
+from dpbraid.cli import demo
+
+app = typer.Typer(
+    name="dpbraid",
+    help="Differentially private convex learning with shuffled gradients.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("demo")(demo.command)
+
+
+@app.callback()
+def _root() -> None:
+    """Keep the commands as subcommands, also while there is one."""
+
+
+def main() -> None:
+    """Entry point: errors for people are one line on stderr and exit code 2."""
+    try:
+        app()
+    except (DpbraidError, OSError) as error:
+        print(f"dpbraid: {error}", file=sys.stderr)
+        sys.exit(2)
