@@ -23,7 +23,10 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=embedded.FOLDER)
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
-    cuts = {name: task.from_files(arguments.data_dir) for name, task in SOURCES.items()}
+    cuts = {
+        name: source.trim(source.from_files(arguments.data_dir))
+        for name, source in SOURCES.items()
+    }
     if not arguments.check:
         table = embedded.write(cuts, arguments.out)
         for name, digest in table.items():

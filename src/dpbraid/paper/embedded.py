@@ -36,7 +36,7 @@ def pack(cut: Cut) -> bytes:
             member = io.BytesIO()
             np.lib.format.write_array(
                 member,
-                np.ascontiguousarray(cut[name]),
+                np.asarray(cut[name], order="C"),
                 version=(1, 0),
                 allow_pickle=False,
             )

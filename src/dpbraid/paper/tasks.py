@@ -15,11 +15,19 @@ from typing import Any
 import numpy as np
 
 from dpbraid._validate import InvalidParameterError
-from dpbraid.losses import Loss, Squared
+from dpbraid.losses import Logistic, Loss, Mean, Squared
 from dpbraid.paper import cuts, embedded, raw, recipes
 from dpbraid.paper.embedded import Cut
-from dpbraid.paper.options import CrimeOptions, RowBound, TaskOptions
-from dpbraid.penalties import Penalty, Ridge
+from dpbraid.paper.options import (
+    Cifar10Options,
+    CompasOptions,
+    CreditCardOptions,
+    CrimeOptions,
+    Mnist69Options,
+    RowBound,
+    TaskOptions,
+)
+from dpbraid.penalties import Ball, Lasso, Penalty, Ridge
 from dpbraid.rows import Rows
 
 
@@ -53,18 +61,49 @@ class Task:
 
 @dataclass(frozen=True)
 class Source:
-    """How a task is made: where its numbers come from and what is done to them."""
+    """How a task is made: original files -> cut -> (options) -> tables.
+
+    from_files: the cut from a folder of original files; trim: the part of it that the
+    package embeds; split: the tables from a cut and the options.
+    """
 
     title: str
     description: str
     options: type[TaskOptions]
     from_files: Callable[[Path], Cut]
+    trim: Callable[[Cut], Cut]
     split: Callable[[Cut, Any], recipes.Split]
     loss: Loss
     penalty: Callable[[Any], Penalty]
 
 
 SOURCES: dict[str, Source] = {
+    "mnist69": Source(
+        title="MNIST-69",
+        description=(
+            "Mean of images of the digit 6 in a ball; the public images are nines "
+            "turned by 180 degrees"
+        ),
+        options=Mnist69Options,
+        from_files=lambda folder: cuts.mnist69(raw.mnist(folder)),
+        trim=cuts.mnist69_trim,
+        split=recipes.mnist69,
+        loss=Mean(),
+        penalty=lambda options: Ball(options.radius),
+    ),
+    "cifar10": Source(
+        title="CIFAR-10",
+        description=(
+            "Ridge regression of the class number of an image; the public images show "
+            "four of the ten classes"
+        ),
+        options=Cifar10Options,
+        from_files=lambda folder: cuts.cifar10(raw.cifar10(folder)),
+        trim=cuts.cifar10_trim,
+        split=recipes.cifar10,
+        loss=Squared(),
+        penalty=lambda options: Ridge(options.ridge),
+    ),
     "crime": Source(
         title="Crime",
         description=(
@@ -73,9 +112,36 @@ SOURCES: dict[str, Source] = {
         ),
         options=CrimeOptions,
         from_files=lambda folder: cuts.crime(raw.crime(folder)),
+        trim=cuts.whole,
         split=recipes.crime,
         loss=Squared(),
         penalty=lambda options: Ridge(options.ridge),
+    ),
+    "compas": Source(
+        title="COMPAS",
+        description=(
+            "Lasso logistic regression of recidivism within two years; private and "
+            "public rows are two ethnic groups"
+        ),
+        options=CompasOptions,
+        from_files=lambda folder: cuts.compas(raw.compas(folder)),
+        trim=cuts.whole,
+        split=recipes.compas,
+        loss=Logistic(),
+        penalty=lambda options: Lasso(options.lasso),
+    ),
+    "creditcard": Source(
+        title="CreditCard",
+        description=(
+            "Lasso logistic regression of default on credit card payments; private "
+            "and public rows differ in education and in the share of defaults"
+        ),
+        options=CreditCardOptions,
+        from_files=lambda folder: cuts.creditcard(raw.creditcard(folder)),
+        trim=cuts.creditcard_trim,
+        split=recipes.creditcard,
+        loss=Logistic(),
+        penalty=lambda options: Lasso(options.lasso),
     ),
 }
 
@@ -99,8 +165,13 @@ def load(
     options: TaskOptions | None = None,
     *,
     data_dir: str | Path | None = None,
+    cut: Cut | None = None,
 ) -> Task:
-    """The task of that name from the embedded data, or from the files in `data_dir`."""
+    """The task of that name, from the embedded data unless told otherwise.
+
+    data_dir: a folder with the original files. cut: one that is at hand already, for
+    example from `openml.fetch`.
+    """
     entry = source(name)
     if options is None:
         options = entry.options()
@@ -109,11 +180,16 @@ def load(
             f"options must be {entry.options.__name__} for the task {name!r}, got "
             f"{options!r}"
         )
-    if data_dir is None:
-        cut: Cut = embedded.read(name)
-    else:
+    if data_dir is not None:
         cut = entry.from_files(Path(data_dir))
+    elif cut is None:
+        cut = embedded.read(name)
     private, public = _bounded(entry.split(cut, options), options.row_bound)
+    if len(public) < len(private):
+        raise InvalidParameterError(
+            f"the options give n={len(private)} private rows but {len(public)} public "
+            "ones; the schedules of the paper read n public rows an epoch"
+        )
     return Task(
         name=name,
         title=entry.title,
