@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 class NoiseSource(StrEnum):
     """Where the randomness of a run came from."""
 
-    OS_ENTROPY = "operating system entropy, ChaCha20 streams"
+    OS_ENTROPY = "operating system entropy, AES-128 counter streams"
     USER_SEED = "user seed: reproducible, not private"
 
 

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbraid.engine import literal
+from dpbraid.engine import inputs, noise
+from dpbraid.engine.blocked import Blocked
+from dpbraid.engine.columns import Columns, Table
 from dpbraid.engine.objective import objective
+from dpbraid.engine.threads import one_blas_thread
 from dpbraid.mechanism import Mechanism
 from dpbraid.rows import Rows
 
@@ -40,24 +43,28 @@ def trace_not_private(
     noise_rng: np.random.Generator,
     start: Array | None = None,
 ) -> NotPrivateTrace:
-    """Run the literal engine and keep everything; the output is NOT PRIVATE.
+    """Run the fast engine and keep everything; the output is NOT PRIVATE.
 
-    For research on data that need no protection. The last iterate is the one that
-    `literal.run` returns for the same generators.
+    For research on data that need no protection. The iterates have the law of the
+    literal engine's, `literal.iterates`, though not its draws.
     """
-    iterates = np.array(
-        list(
-            literal.iterates(
-                mechanism,
-                private,
-                public,
-                order_rng=order_rng,
-                noise_rng=noise_rng,
-                start=start,
-            )
+    inputs.check(mechanism, private, public)
+    point = mechanism.start.point(private.dimension, noise_rng, start)
+    X = np.ascontiguousarray(point[:, None])
+    iterates = [point.copy()]
+    with one_blas_thread(), np.errstate(all="ignore"):
+        tables = [
+            None
+            if rows is None
+            else Table.of(rows, mechanism.loss, mechanism.clip_norm, np.float64)
+            for rows in (private, public)
+        ]
+        assert tables[0] is not None
+        engine = Blocked(
+            Columns.of([mechanism]), tables[0], tables[1], X, noise.Gaussian(noise_rng)
         )
-    )
-    values = [
-        objective(mechanism.loss, mechanism.penalty, x, private) for x in iterates
-    ]
-    return NotPrivateTrace(iterates, np.array(values))
+        iterates += [X[:, 0].copy() for _ in engine.epochs(order_rng)]
+        values = [
+            objective(mechanism.loss, mechanism.penalty, x, private) for x in iterates
+        ]
+    return NotPrivateTrace(np.array(iterates), np.array(values))

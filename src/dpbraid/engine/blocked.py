@@ -1,0 +1,315 @@
+"""The fast engine: epochs of many columns, exact in law (ENGINE.md).
+
+Three ways of doing the same steps, chosen by their cost:
+
+- the literal loop, compiled, all columns at once;
+- blocks of B steps, for margin losses: the margins of all steps from one matrix
+  product, a recursion on the block's Gram matrix, and one product back. Of the B noise
+  vectors of a block only W_B and the B numbers <a_t, W_t> are drawn;
+- wide minibatches: a step is a block by itself, in pieces of its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbraid.engine import costs, kernels
+from dpbraid.engine.columns import AnyArray, Array, Columns, Slope, Table
+from dpbraid.engine.noise import Noise
+from dpbraid.losses import MarginLoss
+from dpbraid.mechanism import Placement
+from dpbraid.penalties import NoPenalty
+
+Progress = Callable[[int, int], None]
+RowNumbers = NDArray[np.int64]
+
+
+class Blocked:
+    """A run of some columns on their tables; `epochs` moves the state on."""
+
+    def __init__(
+        self,
+        columns: Columns,
+        private: Table,
+        public: Table | None,
+        X: AnyArray,
+        noise: Noise,
+        *,
+        progress: Progress | None = None,
+        rows_per_block: int | None = None,
+    ) -> None:
+        """X: (d, columns), C order, changed in place.
+
+        progress: called with (steps done, all steps). rows_per_block: for tests; 0 for
+        the literal loop everywhere, None for the choice by cost.
+        """
+        self._columns = columns
+        self._private = private
+        self._public = public
+        self._X = X
+        self._noise = noise
+        self._progress = progress
+        self._rows_per_block = rows_per_block
+        self._done = 0
+        self._total = columns.steps
+        d, count = X.shape
+        self._slope = Slope.of(columns.shared, d)
+        self._batch = columns.shared.batch_size
+        self._is_margin = isinstance(columns.shared.loss, MarginLoss)
+        self._step = np.empty(count, X.dtype)
+        self._D = np.zeros_like(X)
+        self._gemm = _gemm(X.dtype)
+
+    def epochs(self, order_rng: np.random.Generator) -> Iterator[None]:
+        """Yields after each epoch."""
+        mechanism = self._columns.shared
+        public_rows = 0 if self._public is None else len(self._public.X)
+        walk = mechanism.walk(public_rows, order_rng)
+        for k, (epoch, private, public) in enumerate(walk):
+            rates = self._columns.learning_rates[k]
+            scales = rates * self._columns.noise_stds[k]
+            noisy = bool(np.any(scales > 0))
+            every_step = noisy and epoch.placement is Placement.EVERY_STEP
+            eta = rates / self._batch
+            self._advance(self._private, private, eta, scales, every_step)
+            if noisy and not every_step:
+                # rho of the last private step; x - eta g is already there
+                self._noise.end(self._X, scales)
+            if self._public is not None:
+                self._advance(self._public, public, eta, scales, every_step)
+            if not isinstance(mechanism.penalty, NoPenalty):
+                steps = rates * epoch.rows / self._batch
+                self._X[...] = mechanism.penalty.prox(self._X, steps)  # type: ignore[arg-type]
+            yield
+
+    def _advance(
+        self, table: Table, rows: RowNumbers, eta: Array, scales: Array, noisy: bool
+    ) -> None:
+        """Take the steps on these rows; noise on each of them where `noisy`."""
+        if len(rows) == 0:
+            return
+        if self._batch >= costs.WIDE_BATCH:
+            self._wide(table, rows, eta, scales, noisy)
+            return
+        block = self._block_rows(noisy)
+        if block:
+            self._blocks(table, rows, eta, scales, noisy, block)
+        else:
+            self._loop(table, rows, eta, scales, noisy)
+
+    def _block_rows(self, noisy: bool) -> int:
+        """Rows a block, whole steps of them; 0 for the literal loop."""
+        if not self._is_margin:
+            return 0
+        rows = self._rows_per_block
+        if rows is None:
+            d, count = self._X.shape
+            shape = costs.Shape(d, count, self._batch, noisy, self._X.itemsize)
+            rows = costs.block_rows(shape) or 0
+        return rows // self._batch * self._batch
+
+    def _report(self, rows: int) -> None:
+        self._done += -(-rows // self._batch)
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+    # -- literal steps ---------------------------------------------------------------
+
+    def _loop(
+        self, table: Table, rows: RowNumbers, eta: Array, scales: Array, noisy: bool
+    ) -> None:
+        d, count = self._X.shape
+        b = self._batch
+        steps = max(1, costs.PIECE // (2 * d * count * b))
+        if noisy:
+            steps = min(steps, costs.noise_steps(d, self._X.itemsize))
+        steps = min(steps, -(-len(rows) // b))
+        buffer = np.empty((steps if noisy else 0, d), self._X.dtype)
+        for first in range(0, len(rows), steps * b):
+            piece = rows[first : first + steps * b]
+            noise = buffer[: -(-len(piece) // b)]
+            if noisy:
+                self._noise.steps(noise)
+            self._literal(table, piece, eta, scales.astype(self._X.dtype), noise)
+            self._report(len(piece))
+
+    def _literal(
+        self,
+        table: Table,
+        rows: RowNumbers,
+        eta: Array,
+        scales: AnyArray,
+        noise: AnyArray,
+    ) -> None:
+        s, X, D, step = self._slope, self._X, self._D, self._step
+        one, b = X.shape[1] == 1, self._batch
+        data = (table.X, table.y, table.limits, rows)
+        loss = (s.address, s.parameter)
+        if self._is_margin and one and b == 1:
+            kernels.steps_one(X[:, 0], *data, eta[0], *loss, noise, scales[0])
+        elif self._is_margin and one:
+            x, moved = X[:, 0], D[:, 0]
+            kernels.minibatches_one(x, moved, *data, b, eta[0], *loss, noise, scales[0])
+        elif self._is_margin and b == 1:
+            kernels.steps_many(X, *data, eta, *loss, noise, scales, step)
+        elif self._is_margin:
+            kernels.minibatches_many(X, D, *data, b, eta, *loss, noise, scales, step)
+        elif one and b == 1:
+            x = X[:, 0]
+            kernels.mean_steps_one(
+                x, table.X, rows, eta[0], s.clip_norm, noise, scales[0]
+            )
+        elif b == 1:
+            kernels.mean_steps_many(
+                X, table.X, rows, eta, s.clip_norm, noise, scales, step
+            )
+        else:
+            kernels.mean_minibatches(
+                X, D, table.X, rows, b, eta, s.clip_norm, noise, scales, step
+            )
+
+    # -- wide minibatches ------------------------------------------------------------
+
+    def _wide(
+        self, table: Table, rows: RowNumbers, eta: Array, scales: Array, noisy: bool
+    ) -> None:
+        d, count = self._X.shape
+        size = min(self._batch, len(rows), costs.MAX_ROWS)
+        size = max(1, min(size, costs.PIECE // (4 * d * count)))
+        A = np.empty((size, d), self._X.dtype)
+        M = np.empty((size, count), self._X.dtype)
+        noise = np.empty((int(noisy), d), self._X.dtype)
+        for first in range(0, len(rows), self._batch):
+            step = rows[first : first + self._batch]
+            for begin in range(0, len(step), size):
+                piece = step[begin : begin + size]
+                self._accumulate(table, piece, eta, A[: len(piece)], M[: len(piece)])
+                if self._progress is not None:  # an interrupt can land here too
+                    self._progress(self._done, self._total)
+            if noisy:
+                self._noise.steps(noise)
+            kernels.finish_step(
+                self._X, self._D, noise, 0, scales.astype(self._X.dtype)
+            )
+            self._report(len(step))
+
+    def _accumulate(
+        self, table: Table, rows: RowNumbers, eta: Array, A: AnyArray, M: AnyArray
+    ) -> None:
+        """D <- D + eta * sum of the clipped gradients of these rows."""
+        s = self._slope
+        if not self._is_margin:
+            kernels.add_mean_gradients(
+                self._X, self._D, table.X, rows, eta, s.clip_norm, self._step
+            )
+            return
+        np.take(table.X, rows, axis=0, out=A, mode="clip")
+        np.matmul(A, self._X, out=M)
+        kernels.slopes(
+            M, rows, table.y, table.limits, eta, s.address, s.parameter, _tiny(A.dtype)
+        )
+        self._add_product(1.0, A, M, self._D)
+
+    def _add_product(
+        self, sign: float, A: AnyArray, M: AnyArray, out: AnyArray
+    ) -> None:
+        """Out <- out + sign A^T M, in place (BLAS sees the transposes)."""
+        self._gemm(sign, M.T, A.T, 1.0, out.T, trans_b=1, overwrite_c=1)
+
+    # -- blocks ----------------------------------------------------------------------
+
+    def _blocks(
+        self,
+        table: Table,
+        rows: RowNumbers,
+        eta: Array,
+        scales: Array,
+        noisy: bool,
+        size: int,
+    ) -> None:
+        d, count = self._X.shape
+        b, dtype = self._batch, self._X.dtype
+        size = min(size, -(-len(rows) // b) * b)
+        room = _Room(
+            A=np.empty((size + 1, d), dtype),
+            M=np.empty((size + 1, count), dtype),
+            G=np.empty((size, size), dtype),
+            products=np.empty(size, dtype),
+            z=np.zeros(size),
+            scales=scales if noisy else np.zeros_like(scales),
+        )
+        for first in range(0, len(rows), size):
+            piece = rows[first : first + size]
+            times = np.arange(len(piece)) // b
+            after = np.minimum((times + 1) * b, len(piece))
+            self._block(table, piece, eta, noisy, times, after, room)
+            self._report(len(piece))
+
+    def _block(
+        self,
+        table: Table,
+        rows: RowNumbers,
+        eta: Array,
+        noisy: bool,
+        times: RowNumbers,
+        after: RowNumbers,
+        room: _Room,
+    ) -> None:
+        """One block of ENGINE.md; the last row of room.A is W_B."""
+        X, s, size, steps = self._X, self._slope, len(rows), int(times[-1]) + 1
+        A, W = room.A[:size], room.A[size]
+        M, G = room.M[:size], room.G[:size, :size]
+        products, z = room.products[:size], room.z[:size]
+        if noisy:
+            self._noise.total(steps, W)
+        else:
+            W[:] = 0
+        one = X.shape[1] == 1
+        if one:
+            kernels.gather_one(table.X, rows, X[:, 0], W, A, M[:, 0], products)
+        else:
+            kernels.gather(table.X, rows, W, A, products)
+            np.matmul(A, X, out=M)
+        kernels.gram(A, G)
+        if noisy:
+            self._noise.partial(steps, times, A, products, G, z)
+        row_data = (rows, table.y, table.limits, after)
+        loss = (s.address, s.parameter)
+        if one:
+            kernels.descend_one(
+                X[:, 0], A, W, G, *row_data, eta[0], *loss, z, room.scales[0], M[:, 0]
+            )
+            return
+        kernels.descend_many(
+            M, G, *row_data, eta, *loss, z, room.scales, _tiny(X.dtype)
+        )
+        room.M[size] = room.scales  # the coefficients of W_B
+        # X_B = X_0 - A^T (eta c) - W_B scale
+        self._add_product(-1.0, room.A[: size + 1], room.M[: size + 1], X)
+
+
+class _Room:
+    """Buffers that the blocks of one piece share."""
+
+    def __init__(self, **arrays: AnyArray) -> None:
+        self.A = arrays["A"]
+        self.M = arrays["M"]
+        self.G = arrays["G"]
+        self.products = arrays["products"]
+        self.z = arrays["z"]
+        self.scales = arrays["scales"]
+
+
+def _gemm(dtype: np.dtype[Any]) -> Any:
+    from scipy.linalg import blas
+
+    return blas.sgemm if dtype == np.float32 else blas.dgemm
+
+
+def _tiny(dtype: np.dtype[Any]) -> float:
+    """Steps below this are 0 in single precision; in double nothing is."""
+    return 1e-30 if dtype == np.float32 else 0.0

@@ -1,0 +1,454 @@
+"""The compiled loops. Each is a few lines of ENGINE.md with the equation beside it.
+
+Words: X (d, columns) or x (d,) is the state; T (n, d) a table with labels y and slope
+limits C/|a|; `rows` the row numbers of a piece of an epoch in order of use; eta the
+learning rate over the batch size, one a column; scale = learning rate * noise std.
+Sums may be taken in any order and products fused (`reassoc`, `contract`): bounds on
+rounding (numeric.py) hold for every order. NaN and infinity keep their meaning.
+"""
+
+# Numba infers the types of this file; mypy cannot follow it.
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from dpbraid.engine.slopes import call
+
+_FAST: Any = {
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "fastmath": {"reassoc", "contract", "nsz"},
+}
+
+
+@njit(**_FAST)
+def row_norms(T, out):
+    """out_i = |a_i|."""
+    for i in range(T.shape[0]):
+        total = 0.0
+        for k in range(T.shape[1]):
+            total += np.float64(T[i, k]) * np.float64(T[i, k])
+        out[i] = np.sqrt(total)
+
+
+@njit(inline="always", **_FAST)
+def _clipped(slope, limit):
+    """The slope within +-limit; NaN stays NaN."""
+    if slope > limit:
+        slope = limit
+    elif slope < -limit:
+        slope = -limit
+    return slope
+
+
+# -- literal steps on margin losses --------------------------------------------------
+
+
+@njit(**_FAST)
+def steps_one(x, T, y, limits, rows, eta, address, parameter, noise, scale):
+    """x <- x - eta c_t a_t - scale rho_t, one row a step; no noise if it has no row."""
+    noisy = noise.shape[0] > 0
+    d = x.shape[0]
+    for t in range(rows.shape[0]):
+        r = rows[t]
+        margin = x.dtype.type(0)
+        for k in range(d):
+            margin += T[r, k] * x[k]
+        c = _clipped(call(address, margin, y[r], parameter), limits[r])
+        step = x.dtype.type(eta * c)
+        if noisy:
+            for k in range(d):
+                x[k] -= step * T[r, k] + scale * noise[t, k]
+        else:
+            for k in range(d):
+                x[k] -= step * T[r, k]
+
+
+@njit(**_FAST)
+def steps_many(X, T, y, limits, rows, eta, address, parameter, noise, scale, step):
+    """The same for many columns that share row and rho; `step` is room for one row."""
+    noisy = noise.shape[0] > 0
+    d, columns = X.shape
+    for t in range(rows.shape[0]):
+        r = rows[t]
+        for c in range(columns):
+            step[c] = 0
+        for k in range(d):
+            a = T[r, k]
+            for c in range(columns):
+                step[c] += a * X[k, c]
+        for c in range(columns):
+            slope = call(address, step[c], y[r], parameter)
+            step[c] = eta[c] * _clipped(slope, limits[r])
+        if noisy:
+            for k in range(d):
+                a = T[r, k]
+                rho = noise[t, k]
+                for c in range(columns):
+                    X[k, c] -= step[c] * a + scale[c] * rho
+        else:
+            for k in range(d):
+                a = T[r, k]
+                for c in range(columns):
+                    X[k, c] -= step[c] * a
+
+
+@njit(**_FAST)
+def add_gradients_one(x, D, T, y, limits, rows, eta, address, parameter):
+    """D <- D + eta sum_i c_i a_i over these rows, all at the same x."""
+    d = x.shape[0]
+    for t in range(rows.shape[0]):
+        r = rows[t]
+        margin = x.dtype.type(0)
+        for k in range(d):
+            margin += T[r, k] * x[k]
+        c = _clipped(call(address, margin, y[r], parameter), limits[r])
+        step = x.dtype.type(eta * c)
+        for k in range(d):
+            D[k] += step * T[r, k]
+
+
+@njit(**_FAST)
+def add_gradients_many(X, D, T, y, limits, rows, eta, address, parameter, step):
+    """The same for many columns."""
+    d, columns = X.shape
+    for t in range(rows.shape[0]):
+        r = rows[t]
+        for c in range(columns):
+            step[c] = 0
+        for k in range(d):
+            a = T[r, k]
+            for c in range(columns):
+                step[c] += a * X[k, c]
+        for c in range(columns):
+            slope = call(address, step[c], y[r], parameter)
+            step[c] = eta[c] * _clipped(slope, limits[r])
+        for k in range(d):
+            a = T[r, k]
+            for c in range(columns):
+                D[k, c] += step[c] * a
+
+
+@njit(**_FAST)
+def finish_step(X, D, noise, t, scale):
+    """X <- X - D - scale rho_t, and D <- 0: the end of a minibatch step."""
+    noisy = noise.shape[0] > 0
+    d, columns = X.shape
+    for k in range(d):
+        rho = noise[t, k] if noisy else X.dtype.type(0)
+        for c in range(columns):
+            if noisy:
+                X[k, c] -= D[k, c] + scale[c] * rho
+            else:
+                X[k, c] -= D[k, c]
+            D[k, c] = 0
+
+
+@njit(**_FAST)
+def minibatches_one(
+    x, D, T, y, limits, rows, batch, eta, address, parameter, noise, scale
+):
+    """x <- x - eta sum_i c_i a_i - scale rho_t, `batch` rows a step."""
+    noisy = noise.shape[0] > 0
+    for t, first in enumerate(range(0, rows.shape[0], batch)):
+        piece = rows[first : first + batch]
+        add_gradients_one(x, D, T, y, limits, piece, eta, address, parameter)
+        for k in range(x.shape[0]):
+            if noisy:
+                x[k] -= D[k] + scale * noise[t, k]
+            else:
+                x[k] -= D[k]
+            D[k] = 0
+
+
+@njit(**_FAST)
+def minibatches_many(
+    X, D, T, y, limits, rows, batch, eta, address, parameter, noise, scale, step
+):
+    """The same for many columns."""
+    for t, first in enumerate(range(0, rows.shape[0], batch)):
+        piece = rows[first : first + batch]
+        add_gradients_many(X, D, T, y, limits, piece, eta, address, parameter, step)
+        finish_step(X, D, noise, t, scale)
+
+
+# -- literal steps on the mean loss ----------------------------------------------------
+
+
+@njit(inline="always", **_FAST)
+def _shrink(squared_norm, eta, clip_norm):
+    """Step eta min(1, C / |x - q|), written so that NaN stays NaN."""
+    norm = np.sqrt(squared_norm)
+    return eta if norm <= clip_norm else eta * (clip_norm / norm)
+
+
+@njit(**_FAST)
+def mean_steps_one(x, T, rows, eta, clip_norm, noise, scale):
+    """x <- x - eta clip(x - q_t) - scale rho_t, one row a step."""
+    noisy = noise.shape[0] > 0
+    d = x.shape[0]
+    for t in range(rows.shape[0]):
+        r = rows[t]
+        total = x.dtype.type(0)
+        for k in range(d):
+            total += (x[k] - T[r, k]) * (x[k] - T[r, k])
+        step = x.dtype.type(_shrink(total, eta, clip_norm))
+        if noisy:
+            for k in range(d):
+                x[k] -= step * (x[k] - T[r, k]) + scale * noise[t, k]
+        else:
+            for k in range(d):
+                x[k] -= step * (x[k] - T[r, k])
+
+
+@njit(**_FAST)
+def _mean_steps(X, T, r, eta, clip_norm, step):
+    """step_c = eta_c min(1, C / |x_c - q|)."""
+    d, columns = X.shape
+    for c in range(columns):
+        step[c] = 0
+    for k in range(d):
+        q = T[r, k]
+        for c in range(columns):
+            step[c] += (X[k, c] - q) * (X[k, c] - q)
+    for c in range(columns):
+        step[c] = _shrink(step[c], eta[c], clip_norm)
+
+
+@njit(**_FAST)
+def mean_steps_many(X, T, rows, eta, clip_norm, noise, scale, step):
+    """The same for many columns that share row and rho."""
+    noisy = noise.shape[0] > 0
+    d, columns = X.shape
+    for t in range(rows.shape[0]):
+        r = rows[t]
+        _mean_steps(X, T, r, eta, clip_norm, step)
+        if noisy:
+            for k in range(d):
+                q = T[r, k]
+                rho = noise[t, k]
+                for c in range(columns):
+                    X[k, c] -= step[c] * (X[k, c] - q) + scale[c] * rho
+        else:
+            for k in range(d):
+                q = T[r, k]
+                for c in range(columns):
+                    X[k, c] -= step[c] * (X[k, c] - q)
+
+
+@njit(**_FAST)
+def add_mean_gradients(X, D, T, rows, eta, clip_norm, step):
+    """D <- D + eta sum_i clip(x - q_i) over these rows, all at the same X."""
+    d, columns = X.shape
+    for t in range(rows.shape[0]):
+        r = rows[t]
+        _mean_steps(X, T, r, eta, clip_norm, step)
+        for k in range(d):
+            q = T[r, k]
+            for c in range(columns):
+                D[k, c] += step[c] * (X[k, c] - q)
+
+
+@njit(**_FAST)
+def mean_minibatches(X, D, T, rows, batch, eta, clip_norm, noise, scale, step):
+    """x <- x - eta sum_i clip(x - q_i) - scale rho_t, `batch` rows a step."""
+    for t, first in enumerate(range(0, rows.shape[0], batch)):
+        piece = rows[first : first + batch]
+        add_mean_gradients(X, D, T, piece, eta, clip_norm, step)
+        finish_step(X, D, noise, t, scale)
+
+
+# -- blocks (ENGINE.md, "One block of B steps") ----------------------------------------
+
+
+@njit(**_FAST)
+def gather_one(T, rows, x, W, A, margins, products):
+    """A_i = a_i, margins_i = <a_i, x>, products_i = <a_i, W>: the row is read once."""
+    d = x.shape[0]
+    for i in range(rows.shape[0]):
+        r = rows[i]
+        m = x.dtype.type(0)
+        p = x.dtype.type(0)
+        for k in range(d):
+            a = T[r, k]
+            A[i, k] = a
+            m += a * x[k]
+            p += a * W[k]
+        margins[i] = m
+        products[i] = p
+
+
+@njit(**_FAST)
+def gather(T, rows, W, A, products):
+    """A_i = a_i and products_i = <a_i, W>."""
+    d = T.shape[1]
+    for i in range(rows.shape[0]):
+        r = rows[i]
+        p = W.dtype.type(0)
+        for k in range(d):
+            a = T[r, k]
+            A[i, k] = a
+            p += a * W[k]
+        products[i] = p
+
+
+@njit(**_FAST)
+def gram(A, G):
+    """G_ij = <a_i, a_j>, in tiles of 4 x 4 that stay in registers."""
+    rows, d = A.shape
+    zero = A.dtype.type(0)
+    tiled = rows - rows % 4
+    for i in range(0, tiled, 4):
+        for j in range(0, i + 1, 4):
+            s00 = s01 = s02 = s03 = zero
+            s10 = s11 = s12 = s13 = zero
+            s20 = s21 = s22 = s23 = zero
+            s30 = s31 = s32 = s33 = zero
+            for k in range(d):
+                a0, a1, a2, a3 = A[i, k], A[i + 1, k], A[i + 2, k], A[i + 3, k]
+                b0, b1, b2, b3 = A[j, k], A[j + 1, k], A[j + 2, k], A[j + 3, k]
+                s00 += a0 * b0
+                s01 += a0 * b1
+                s02 += a0 * b2
+                s03 += a0 * b3
+                s10 += a1 * b0
+                s11 += a1 * b1
+                s12 += a1 * b2
+                s13 += a1 * b3
+                s20 += a2 * b0
+                s21 += a2 * b1
+                s22 += a2 * b2
+                s23 += a2 * b3
+                s30 += a3 * b0
+                s31 += a3 * b1
+                s32 += a3 * b2
+                s33 += a3 * b3
+            G[i, j], G[i, j + 1], G[i, j + 2], G[i, j + 3] = s00, s01, s02, s03
+            G[i + 1, j], G[i + 1, j + 1] = s10, s11
+            G[i + 1, j + 2], G[i + 1, j + 3] = s12, s13
+            G[i + 2, j], G[i + 2, j + 1] = s20, s21
+            G[i + 2, j + 2], G[i + 2, j + 3] = s22, s23
+            G[i + 3, j], G[i + 3, j + 1] = s30, s31
+            G[i + 3, j + 2], G[i + 3, j + 3] = s32, s33
+    for i in range(tiled, rows):
+        for j in range(i + 1):
+            total = zero
+            for k in range(d):
+                total += A[i, k] * A[j, k]
+            G[i, j] = total
+    for i in range(rows):
+        for j in range(i):
+            G[j, i] = G[i, j]
+
+
+@njit(**_FAST)
+def bridge(steps, times, products, G, normals, z):
+    """z_i = <a_i, W_t> given W_B, for t = times[i] steps before row i.
+
+    z | W_B ~ N((t/B) <a_i, W_B>, S), S_ij = (min(t_i, t_j) - t_i t_j / B) <a_i, a_j>.
+    S is factored as D R D with D = diag(|a_i|): R has bridge eigenvalues of 1/4 and
+    more where every step has one row. Rows of one step can make R singular; a jitter
+    of 1e-13 of its diagonal, next to rounding, keeps the factor real then.
+    """
+    rows = times.shape[0]
+    L = np.zeros((rows, rows))
+    norms = np.empty(rows)
+    jitter = 0.0
+    for i in range(rows):
+        norms[i] = np.sqrt(np.float64(G[i, i]))
+        if i > 0 and times[i] == times[i - 1]:
+            jitter = 1e-13
+    first = 0
+    while first < rows and times[first] == 0:
+        z[first] = 0.0  # W_0 = 0
+        first += 1
+    for i in range(first, rows):
+        t = times[i]
+        for j in range(first, i + 1):
+            s = times[j]
+            kernel = s - s * t / steps  # s <= t
+            if i == j:
+                cosine = 1.0 + jitter
+            elif norms[i] > 0 and norms[j] > 0:
+                cosine = np.float64(G[i, j]) / norms[i] / norms[j]
+            else:
+                cosine = 0.0
+            total = kernel * cosine
+            for k in range(first, j):
+                total -= L[i, k] * L[j, k]
+            L[i, j] = np.sqrt(total) if i == j else total / L[j, j]
+        total = 0.0
+        for k in range(first, i + 1):
+            total += L[i, k] * normals[k]
+        z[i] = t / steps * products[i] + norms[i] * total
+
+
+@njit(**_FAST)
+def descend_one(
+    x, A, W, G, rows, y, limits, after, eta, address, parameter, z, scale, margins
+):
+    """One block on one column, from the margins <a_i, x_0> to x_B.
+
+    m_i = <a_i, x_0> - eta sum_{s before i} c_s <a_s, a_i> - scale z_i, and
+    x_B = x_0 - eta sum c_i a_i - scale W_B. after[i]: first row of the step after i's.
+    """
+    count, d = A.shape
+    for i in range(count):
+        r = rows[i]
+        slope = call(address, margins[i] - scale * z[i], y[r], parameter)
+        step = x.dtype.type(eta * _clipped(slope, limits[r]))
+        margins[i] = step
+        for j in range(after[i], count):
+            margins[j] -= step * G[i, j]
+    scaled = x.dtype.type(scale)
+    for k in range(d):
+        x[k] -= scaled * W[k]
+    tiled = count - count % 4
+    for i in range(0, tiled, 4):
+        c0, c1, c2, c3 = margins[i], margins[i + 1], margins[i + 2], margins[i + 3]
+        for k in range(d):
+            x[k] -= (
+                c0 * A[i, k] + c1 * A[i + 1, k] + c2 * A[i + 2, k] + c3 * A[i + 3, k]
+            )
+    for i in range(tiled, count):
+        c0 = margins[i]
+        for k in range(d):
+            x[k] -= c0 * A[i, k]
+
+
+@njit(**_FAST)
+def descend_many(M, G, rows, y, limits, after, eta, address, parameter, z, scale, tiny):
+    """The recursion of a block on many columns: M (rows, columns) becomes eta c_i.
+
+    Steps below `tiny` are set to 0: the subnormal numbers that flat losses make in
+    single precision are slow.
+    """
+    count, columns = M.shape
+    for i in range(count):
+        r = rows[i]
+        for c in range(columns):
+            slope = call(address, M[i, c] - scale[c] * z[i], y[r], parameter)
+            step = eta[c] * _clipped(slope, limits[r])
+            M[i, c] = 0 if abs(step) < tiny else step
+        for j in range(after[i], count):
+            g = G[i, j]
+            for c in range(columns):
+                M[j, c] -= g * M[i, c]
+
+
+@njit(**_FAST)
+def slopes(M, rows, y, limits, eta, address, parameter, tiny):
+    """M_ic <- eta_c c_i for margins M, all at the same X."""
+    count, columns = M.shape
+    for i in range(count):
+        r = rows[i]
+        for c in range(columns):
+            slope = call(address, M[i, c], y[r], parameter)
+            step = eta[c] * _clipped(slope, limits[r])
+            M[i, c] = 0 if abs(step) < tiny else step

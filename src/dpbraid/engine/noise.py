@@ -1,0 +1,127 @@
+"""Where the randomness of a run comes from: three separate streams, no global state.
+
+`secure` streams are AES-128 in counter mode, each under its own key from the operating
+system. `seeded` streams are reproducible, and therefore never private.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.random import Generator, SeedSequence
+from numpy.typing import NDArray
+
+from dpbraid.release import NoiseSource
+
+Array = NDArray[np.float64]
+AnyArray = NDArray[np.floating]
+Seed = int | SeedSequence
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Independent generators for the order, the noise and the start point."""
+
+    order: Generator
+    noise: Generator
+    start: Generator
+    source: NoiseSource
+
+
+def secure() -> Streams:
+    """Streams that nobody can predict or draw again."""
+    from randomgen import AESCounter
+
+    def stream() -> Generator:
+        return Generator(AESCounter(key=secrets.randbits(128)))
+
+    return Streams(stream(), stream(), stream(), NoiseSource.OS_ENTROPY)
+
+
+def seeded(seed: Seed) -> Streams:
+    """Streams that the same seed gives again: for research and tests."""
+    root = seed if isinstance(seed, SeedSequence) else SeedSequence(seed)
+    # not root.spawn, which would change the root that the caller holds
+    order, noise, start = (
+        Generator(
+            np.random.SFC64(
+                SeedSequence(
+                    root.entropy,
+                    spawn_key=(*root.spawn_key, number),
+                    pool_size=root.pool_size,
+                )
+            )
+        )
+        for number in range(3)
+    )
+    return Streams(order, noise, start, NoiseSource.USER_SEED)
+
+
+class Noise(Protocol):
+    """The noise vectors rho_1, rho_2, .. of a run, in the forms the engine asks for.
+
+    All are standard normal; the engine scales them. Each call moves on to new vectors.
+    """
+
+    def steps(self, out: AnyArray) -> None:
+        """Fill `out` of shape (steps, d): one vector a step."""
+
+    def total(self, steps: int, out: AnyArray) -> None:
+        """Fill `out` of shape (d,) with W_B, the sum of the next `steps` vectors."""
+
+    def partial(
+        self,
+        steps: int,
+        times: NDArray[np.int64],
+        rows: AnyArray,
+        products: AnyArray,
+        gram: AnyArray,
+        out: AnyArray,
+    ) -> None:
+        """Fill `out` with z_i = <a_i, W_t>, t = times[i], given the last `total`.
+
+        rows: (rows, d), the a_i; products: <a_i, W_B>; gram: <a_i, a_j>;
+        times: number of steps before each row's.
+        """
+
+    def end(self, X: AnyArray, scales: Array) -> None:
+        """X <- X - scales * rho for one vector: the noise of an epoch's end."""
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Gaussian noise in the floating-point numbers of the state."""
+
+    rng: Generator
+
+    def steps(self, out: AnyArray) -> None:
+        """Draw d normals a step."""
+        self.rng.standard_normal(out=out, dtype=out.dtype)
+
+    def total(self, steps: int, out: AnyArray) -> None:
+        """W_B ~ N(0, B I)."""
+        self.rng.standard_normal(out=out, dtype=out.dtype)
+        out *= out.dtype.type(np.sqrt(steps))
+
+    def partial(
+        self,
+        steps: int,
+        times: NDArray[np.int64],
+        rows: AnyArray,
+        products: AnyArray,
+        gram: AnyArray,
+        out: AnyArray,
+    ) -> None:
+        """Draw the bridge z | W_B of ENGINE.md with one normal a row."""
+        from dpbraid.engine import kernels
+
+        normals = self.rng.standard_normal(len(times))
+        kernels.bridge(steps, times, products, gram, normals, out)
+
+    def end(self, X: AnyArray, scales: Array) -> None:
+        """Draw one vector for all columns."""
+        rho = self.rng.standard_normal(len(X), dtype=X.dtype)
+        X -= rho[:, None] * scales.astype(X.dtype)
