@@ -31,6 +31,17 @@ class Variant:
         """The names of all variants of this family."""
         return tuple(cls._kinds)
 
+    @classmethod
+    def of_kind(cls, kind: str) -> type[Self]:
+        """The variant of that name."""
+        variant = cls._kinds.get(kind)
+        if variant is None:
+            raise InvalidParameterError(
+                f"{cls.__name__.lower()} kind must be one of {', '.join(cls._kinds)}, "
+                f"got {kind!r}"
+            )
+        return variant
+
     def to_json(self) -> dict[str, Any]:
         """The variant as a JSON object: its kind and its fields."""
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
@@ -44,12 +55,7 @@ class Variant:
             raise InvalidParameterError(
                 f"{family} must be an object with a 'kind', got {data!r}"
             )
-        variant = cls._kinds.get(data["kind"])
-        if variant is None:
-            raise InvalidParameterError(
-                f"{family} kind must be one of {', '.join(cls._kinds)}, "
-                f"got {data['kind']!r}"
-            )
+        variant: Any = cls.of_kind(data["kind"])
         names = {f.name for f in dataclasses.fields(variant)}
         given = set(data) - {"kind"}
         if given != names:

@@ -7,7 +7,8 @@ import sys
 import typer
 
 from dpbraid._validate import DpbraidError
-from dpbraid.cli import demo
+from dpbraid.cli import account, calibrate, demo
+from dpbraid.cli.words import takes_words
 
 app = typer.Typer(
     name="dpbraid",
@@ -17,6 +18,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("demo")(demo.command)
+app.command("calibrate")(takes_words(calibrate.command))
+app.command("account")(takes_words(account.command))
 
 
 @app.callback()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpbraid._validate import InvalidParameterError
 from dpbraid.engine import slopes
 from dpbraid.losses import Loss, MarginLoss
-from dpbraid.mechanism import Epoch, Mechanism
+from dpbraid.mechanism import Mechanism
 from dpbraid.rows import Rows
 
 Array = NDArray[np.float64]

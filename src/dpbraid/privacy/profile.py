@@ -21,7 +21,7 @@ from dpbraid.privacy import gaussian
 Array = NDArray[np.float64]
 
 
-class PrivacyAssumptionError(ValueError):
+class PrivacyAssumptionError(_validate.DpbraidError):
     """A condition of the analysis does not hold, so it proves nothing.
 
     problem: the step or epoch, the number and the limit. remedy: what to change.
