@@ -11,10 +11,11 @@ import dpbraid
 
 PACKAGE = Path(dpbraid.__file__).parent
 FLOORS = [
-    {"_validate", "_variant"},
+    {"_files", "_validate", "_variant"},
     {"rows", "losses", "penalties", "orders", "starts"},
     {"mechanism"},
-    {"release", "numeric"},
+    {"release"},
+    {"numeric"},
     {"privacy", "engine"},
     {"estimators"},
     {"theory", "paper", "audit"},

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import dpbraid as db
 from dpbraid.engine import literal
 from dpbraid.engine.objective import objective
-from dpbraid.engine.trace import trace_not_private
 from tests.strategies import LOSSES, PENALTIES
 
 
@@ -50,24 +49,18 @@ NOISY: dict[str, Any] = {**EXAMPLE, "noise_std": 2.0}
 
 def run(mechanism: db.Mechanism) -> list[list[float]]:
     """The iterates after each epoch."""
-    trace = trace_not_private(
-        mechanism,
-        PRIVATE,
-        PUBLIC,
-        order_rng=np.random.default_rng(0),
-        noise_rng=ScriptedNormals([1, -1]),
-    )
-    assert trace.iterates[0].tolist() == [0, 0]
-    last = literal.run(
-        mechanism,
-        PRIVATE,
-        PUBLIC,
-        order_rng=np.random.default_rng(0),
-        noise_rng=ScriptedNormals([1, -1]),
-    )
-    assert last.tolist() == trace.iterates[-1].tolist()
-    epochs: list[list[float]] = trace.iterates[1:].tolist()
-    return epochs
+
+    def generators() -> dict[str, np.random.Generator]:
+        return {
+            "order_rng": np.random.default_rng(0),
+            "noise_rng": ScriptedNormals([1, -1]),
+        }
+
+    first, *epochs = literal.iterates(mechanism, PRIVATE, PUBLIC, **generators())
+    assert first.tolist() == [0, 0]
+    last = literal.run(mechanism, PRIVATE, PUBLIC, **generators())
+    assert last.tolist() == epochs[-1].tolist()
+    return [x.tolist() for x in epochs]
 
 
 def close(found: list[list[float]], expected: list[list[float]]) -> None:
