@@ -7,7 +7,7 @@ import math
 from dpbraid import _validate
 from dpbraid._validate import InvalidParameterError
 from dpbraid.mechanism import Mechanism
-from dpbraid.privacy import composition, epoch_end, hidden_state, paper
+from dpbraid.privacy import composition, epoch_end, hidden_state, paper, secret_order
 from dpbraid.privacy.gaussian import gaussian_epsilon
 from dpbraid.privacy.profile import (
     Considered,
@@ -24,7 +24,7 @@ _PREFERENCE = (
     epoch_end.NAME,
     composition.NAME,
     hidden_state.NAME,
-    "secret_order",
+    secret_order.NAME,
     paper.NAME,
 )
 
@@ -73,7 +73,7 @@ def calibrate(
                 f"be scaled, got 0 in epoch {k}"
             )
     profile = account(mechanism, analysis)
-    if profile.delta(0.0) == 0:  # no private row is used
+    if not any(epoch.private_rows for epoch in mechanism.epochs):
         return mechanism.with_noise(0.0)
     factor = profile.curve.noise_factor(float(epsilon), float(delta))
     nudge = 2e-16

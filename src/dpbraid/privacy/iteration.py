@@ -22,7 +22,7 @@ dS/dv increase. All terms are sums of positive numbers, so nothing cancels.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -122,14 +122,20 @@ def minorant_cost(variances: Array, shifts: Array, caps: Array | None = None) ->
     """
     if caps is None:
         variances, shifts = _pooled_once(variances, shifts)
-        caps_list = [math.inf] * len(variances)
+        bounds = [math.inf] * len(variances)
     else:
-        caps_list = caps.tolist()
+        bounds = caps.tolist()
+    return segments_cost(
+        zip(variances[::-1].tolist(), shifts[::-1].tolist(), bounds[::-1], strict=True)
+    )
+
+
+def segments_cost(backwards: Iterable[tuple[float, float, float]]) -> float:
+    """`minorant_cost` of segments (dv, dS, cap), handed over from the last one on."""
     # the minorant of the segments from i on, first edge on top: (dv, dS, cost from it)
     edges: list[tuple[float, float, float]] = []
     best = math.inf
-    segments = list(zip(variances.tolist(), shifts.tolist(), caps_list, strict=True))
-    for dv, ds, cap in reversed(segments):
+    for dv, ds, cap in backwards:
         if cap < math.inf:
             best = min(best, _cost_with_first(edges, dv, ds + cap))
         while edges and ds * edges[-1][0] >= edges[-1][1] * dv:

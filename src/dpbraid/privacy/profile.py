@@ -169,7 +169,7 @@ class MixtureCurve(Curve):
         inner = amplified_epsilon(epsilon, self.participation)
         deltas = gaussian.delta_array(inner, self.mus)
         # a positive sum of products: its relative error is below the margin
-        value = self.participation * float(self.weights @ deltas)
+        value = self.participation * float(np.sum(self.weights * deltas))
         return min(value * (1 + gaussian.MARGIN), 1.0)
 
     def scaled(self, factor: float) -> MixtureCurve:  # noqa: D102
@@ -268,6 +268,18 @@ def amplified_epsilon(epsilon: float, participation: float) -> float:
     else:
         value = epsilon - log_p + math.log1p((participation - 1) * math.exp(-epsilon))
     return value * (1 - 1e-15)
+
+
+def amplified_epsilons(epsilons: Array, participation: float) -> Array:
+    """`amplified_epsilon` on an array."""
+    if participation == 1:
+        return epsilons
+    small = np.log1p(np.expm1(np.minimum(epsilons, 1.0)) / participation)
+    large = np.log1p((participation - 1) * np.exp(-np.maximum(epsilons, 1.0)))
+    values: Array = np.where(
+        epsilons < 1, small, epsilons - math.log(participation) + large
+    )
+    return values * (1 - 1e-15)
 
 
 def bracketed_factor(

@@ -64,6 +64,12 @@ class EpochSteps:
         """All gradient steps of the epoch."""
         return self.private_steps + self.public_steps
 
+    def private_rows(self, batch_size: int) -> int:
+        """Private rows of the epoch; the last batch may be short."""
+        if not self.private_steps:
+            return 0
+        return (self.private_steps - 1) * batch_size + self.last_private_rows
+
     @property
     def public_noise(self) -> bool:
         """Whether the public steps are noisy."""
