@@ -22,13 +22,14 @@ class NoiseSource(StrEnum):
 
 @dataclass(frozen=True)
 class NumericModel:
-    """What finite precision does to the guarantee (PRIVACY.md 10.2).
+    """What finite precision does to the guarantee (PRIVACY.md 10.2; numeric.py).
 
-    grid: the power of two that every released coordinate is a multiple of, with noise
-    that is the exactly rounded Gaussian; None where the guarantee holds for real
-    arithmetic only (noise on every step). iterate_bound: bound on |x| behind the
-    rounding errors. noise_loss >= 0: the guarantee is the one of the mechanism with
-    every noise_std divided by 1 + noise_loss.
+    grid: the power of two whose multiples the state is moved to at each epoch's noise,
+    which is the exactly rounded Gaussian; None where the guarantee holds for real
+    arithmetic only (noise on every step, or nothing public that bounds rounding
+    errors). iterate_bound: bound on |x| at every noise, kept by projection.
+    noise_loss >= 0: the guarantee is the one of the mechanism with every noise_std
+    divided by 1 + noise_loss.
     """
 
     dimension: int

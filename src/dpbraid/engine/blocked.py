@@ -22,6 +22,7 @@ from dpbraid.engine.columns import AnyArray, Array, Columns, Slope, Table
 from dpbraid.engine.noise import Noise
 from dpbraid.losses import MarginLoss
 from dpbraid.mechanism import Placement
+from dpbraid.numeric import WIDE_BATCH
 from dpbraid.penalties import NoPenalty
 
 Progress = Callable[[int, int], None]
@@ -78,7 +79,7 @@ class Blocked:
             self._advance(self._private, private, eta, scales, every_step)
             if noisy and not every_step:
                 # rho of the last private step; x - eta g is already there
-                self._noise.end(self._X, scales)
+                self._noise.end(self._X, rates, self._columns.noise_stds[k])
             if self._public is not None:
                 self._advance(self._public, public, eta, scales, every_step)
             if not isinstance(mechanism.penalty, NoPenalty):
@@ -92,7 +93,7 @@ class Blocked:
         """Take the steps on these rows; noise on each of them where `noisy`."""
         if len(rows) == 0:
             return
-        if self._batch >= costs.WIDE_BATCH:
+        if self._batch >= WIDE_BATCH:
             self._wide(table, rows, eta, scales, noisy)
             return
         block = self._block_rows(noisy)

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 # Work that one Python-level piece may take, in multiply-adds: about 10 ms, so that
 # Ctrl-C is answered in well under 200 ms.
 PIECE = 20_000_000
-# Rows of a minibatch from which one step is a block by itself.
-WIDE_BATCH = 48
 # Rows that are copied side by side for the matrix products.
 MAX_ROWS = 256
 _BLOCK_SIZES = (16, 24, 32, 48, 64, 96, 128)

@@ -3,8 +3,8 @@
 Words: X (d, columns) or x (d,) is the state; T (n, d) a table with labels y and slope
 limits C/|a|; `rows` the row numbers of a piece of an epoch in order of use; eta the
 learning rate over the batch size, one a column; scale = learning rate * noise std.
-Sums may be taken in any order and products fused (`reassoc`, `contract`): bounds on
-rounding (numeric.py) hold for every order. NaN and infinity keep their meaning.
+Products may be fused with sums, and some sums taken in any order (`_FAST`); the bounds
+on rounding in numeric.py hold for every order. NaN and infinity keep their meaning.
 """
 
 # Numba infers the types of this file; mypy cannot follow it.
@@ -18,13 +18,33 @@ import numpy as np
 from numba import njit
 
 from dpbraid.engine.slopes import call
+from dpbraid.numeric import PIECE
 
-_FAST: Any = {
+_EXACT_ORDER: Any = {
     "cache": True,
     "nogil": True,
     "error_model": "numpy",
-    "fastmath": {"reassoc", "contract", "nsz"},
+    "fastmath": {"contract"},
 }
+_FAST: Any = {**_EXACT_ORDER, "fastmath": {"reassoc", "contract", "nsz"}}
+
+
+@njit(**_FAST)
+def _piece_dot(T, r, x, first, last):
+    total = x.dtype.type(0)
+    for k in range(first, last):
+        total += T[r, k] * x[k]
+    return total
+
+
+@njit(**_EXACT_ORDER)
+def _dot(T, r, x):
+    """<a_r, x>: pieces in any order, their sums in this one (numeric._dot_terms)."""
+    total = x.dtype.type(0)
+    for first in range(0, x.shape[0], PIECE):
+        last = min(first + PIECE, x.shape[0])
+        total += _piece_dot(T, r, x, first, last)
+    return total
 
 
 @njit(**_FAST)
@@ -50,17 +70,14 @@ def _clipped(slope, limit):
 # -- literal steps on margin losses --------------------------------------------------
 
 
-@njit(**_FAST)
+@njit(**_EXACT_ORDER)
 def steps_one(x, T, y, limits, rows, eta, address, parameter, noise, scale):
     """x <- x - eta c_t a_t - scale rho_t, one row a step; no noise if it has no row."""
     noisy = noise.shape[0] > 0
     d = x.shape[0]
     for t in range(rows.shape[0]):
         r = rows[t]
-        margin = x.dtype.type(0)
-        for k in range(d):
-            margin += T[r, k] * x[k]
-        c = _clipped(call(address, margin, y[r], parameter), limits[r])
+        c = _clipped(call(address, _dot(T, r, x), y[r], parameter), limits[r])
         step = x.dtype.type(eta * c)
         if noisy:
             for k in range(d):
@@ -99,16 +116,13 @@ def steps_many(X, T, y, limits, rows, eta, address, parameter, noise, scale, ste
                     X[k, c] -= step[c] * a
 
 
-@njit(**_FAST)
+@njit(**_EXACT_ORDER)
 def add_gradients_one(x, D, T, y, limits, rows, eta, address, parameter):
     """D <- D + eta sum_i c_i a_i over these rows, all at the same x."""
     d = x.shape[0]
     for t in range(rows.shape[0]):
         r = rows[t]
-        margin = x.dtype.type(0)
-        for k in range(d):
-            margin += T[r, k] * x[k]
-        c = _clipped(call(address, margin, y[r], parameter), limits[r])
+        c = _clipped(call(address, _dot(T, r, x), y[r], parameter), limits[r])
         step = x.dtype.type(eta * c)
         for k in range(d):
             D[k] += step * T[r, k]

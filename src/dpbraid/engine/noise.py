@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator, SeedSequence
 from numpy.typing import NDArray
 
+from dpbraid.engine import gaussian, kernels
 from dpbraid.release import NoiseSource
 
 Array = NDArray[np.float64]
@@ -87,8 +89,8 @@ class Noise(Protocol):
         times: number of steps before each row's.
         """
 
-    def end(self, X: AnyArray, scales: Array) -> None:
-        """X <- X - scales * rho for one vector: the noise of an epoch's end."""
+    def end(self, X: AnyArray, rates: Array, stds: Array) -> None:
+        """X <- X - rates * stds * rho for one vector: the noise of an epoch's end."""
 
 
 @dataclass(frozen=True)
@@ -116,12 +118,60 @@ class Gaussian:
         out: AnyArray,
     ) -> None:
         """Draw the bridge z | W_B of ENGINE.md with one normal a row."""
-        from dpbraid.engine import kernels
-
         normals = self.rng.standard_normal(len(times))
         kernels.bridge(steps, times, products, gram, normals, out)
 
-    def end(self, X: AnyArray, scales: Array) -> None:
+    def end(self, X: AnyArray, rates: Array, stds: Array) -> None:
         """Draw one vector for all columns."""
         rho = self.rng.standard_normal(len(X), dtype=X.dtype)
-        X -= rho[:, None] * scales.astype(X.dtype)
+        X -= rho[:, None] * (rates * stds).astype(X.dtype)
+
+
+@dataclass(frozen=True)
+class OnGrid:
+    """Exactly rounded Gaussian noise at epoch ends, on a float64 state of one column.
+
+    grid: the power of two gamma; bound: the radius that the state is projected to
+    after each noise, which in all likelihood never does anything (numeric.py).
+    """
+
+    rng: Generator
+    grid: float
+    bound: float
+
+    def end(self, X: AnyArray, rates: Array, stds: Array) -> None:
+        """X <- gamma (round(X / gamma) + round(Z / gamma)), Z ~ N(0, (rate std)^2)."""
+        cells = (
+            Fraction(float(rates[0])) * Fraction(float(stds[0])) / Fraction(self.grid)
+        )
+        drawn = gaussian.draw(self.rng, len(X), cells)
+        X /= self.grid
+        np.rint(X, out=X)
+        X += drawn[:, None]
+        X *= self.grid
+        norm = float(np.linalg.norm(X))
+        if norm > self.bound:
+            X *= self.bound / norm * (1 - 2.0**-40)
+
+    def steps(self, out: AnyArray) -> None:
+        """Not on this grid."""
+        raise NotImplementedError(_ONLY_AT_ENDS)
+
+    def total(self, steps: int, out: AnyArray) -> None:
+        """Not on this grid."""
+        raise NotImplementedError(_ONLY_AT_ENDS)
+
+    def partial(
+        self,
+        steps: int,
+        times: NDArray[np.int64],
+        rows: AnyArray,
+        products: AnyArray,
+        gram: AnyArray,
+        out: AnyArray,
+    ) -> None:
+        """Not on this grid."""
+        raise NotImplementedError(_ONLY_AT_ENDS)
+
+
+_ONLY_AT_ENDS = "noise on a grid is for the ends of epochs"

@@ -12,7 +12,7 @@ from dpbraid.engine.noise import Seed
 from dpbraid.engine.threads import one_blas_thread
 from dpbraid.mechanism import Mechanism
 from dpbraid.numeric import numeric_model
-from dpbraid.release import Release
+from dpbraid.release import NumericModel, Release
 from dpbraid.rows import Rows
 
 Array = NDArray[np.float64]
@@ -47,9 +47,17 @@ def run(
             if public is None
             else Table.of(public, mechanism.loss, mechanism.clip_norm, np.float64),
             X,
-            noise.Gaussian(streams.noise),
+            _noise(streams.noise, numeric),
             progress=progress,
         )
         for _ in engine.epochs(streams.order):
             pass
     return Release(X[:, 0].copy(), mechanism, streams.source, numeric)
+
+
+def _noise(rng: np.random.Generator, numeric: NumericModel) -> noise.Noise:
+    """The noise that the numeric model speaks of."""
+    if numeric.grid is None:
+        return noise.Gaussian(rng)
+    assert numeric.iterate_bound is not None
+    return noise.OnGrid(rng, numeric.grid, numeric.iterate_bound)
