@@ -99,7 +99,9 @@ def replicated_excess(
     return float(excess.mean()), float(excess.std(ddof=1) / np.sqrt(replicates))
 
 
-def _gradient(loss: db.Mean | db.Squared, table: db.Rows, i: int) -> Callable[[Array], Array]:
+def _gradient(
+    loss: db.Mean | db.Squared, table: db.Rows, i: int
+) -> Callable[[Array], Array]:
     row = table.X[i]
     if isinstance(loss, db.Mean):
         return lambda x: x - row

@@ -236,20 +236,23 @@ def _epoch_terms(
 ) -> tuple[Array, tuple[float, ...]]:
     """e_k split into the last four TERMS, shape (K, 4), and beta_k."""
     betas = _betas(constants, form)
-    shares = np.empty((len(mechanism.epochs), 4))
+    noise = printed_noise if form.printed else proved_noise
     n = constants.n
-    for k, (epoch, at) in enumerate(
-        zip(mechanism.epochs, constants.epochs, strict=True)
-    ):
-        shares[k] = (
-            5 * eta**2 * n**2 * constants.gradient_variance * at.smoothness,
-            _nonvanishing(constants, at, betas[k], form),
-            5 * eta**2 * at.largest_smoothness * at.dissimilarity_squares,
-            printed_noise(constants, at, epoch, eta)
-            if form.printed
-            else proved_noise(constants, at, epoch, eta),
-        )
-    return shares, betas
+    shared: dict[tuple[Epoch, EpochConstants, float], Array] = {}
+    rows = []
+    for epoch, at, beta in zip(mechanism.epochs, constants.epochs, betas, strict=True):
+        kind = (epoch, at, beta)
+        if kind not in shared:
+            shared[kind] = np.array(
+                [
+                    5 * eta**2 * n**2 * constants.gradient_variance * at.smoothness,
+                    _nonvanishing(constants, at, beta, form, eta),
+                    5 * eta**2 * at.largest_smoothness * at.dissimilarity_squares,
+                    noise(constants, at, epoch, eta),
+                ]
+            )
+        rows.append(shared[kind])
+    return np.array(rows), betas
 
 
 def _betas(constants: Constants, form: Form) -> tuple[float, ...]:
@@ -269,22 +272,33 @@ def _betas(constants: Constants, form: Form) -> tuple[float, ...]:
 
 
 def _nonvanishing(
-    constants: Constants, at: EpochConstants, beta: float, form: Form
+    constants: Constants, at: EpochConstants, beta: float, form: Form, eta: float
 ) -> float:
     """(C_n)^2/(2 n^2 beta), or by the diameter of a set that holds all iterates.
 
-    H(x) - H(z) is at most the largest |grad H| of the set times |x - z|, and at most
-    |grad H(z)| |x - z| + L_H/2 |x - z|^2 (docs/theory.md 2.5).
+    The least of what docs/theory.md 2.5 proves: with beta; the largest |grad H| of the
+    set times its diameter; |grad H(z)| times the diameter with L_H for the rest; and,
+    for an order drawn afresh, the mean H alone plus a part that vanishes with eta.
     """
     if at.dissimilarity == 0:
         return 0.0
-    C, worst = at.dissimilarity / constants.n, at.worst_dissimilarity / constants.n
+    n = constants.n
+    C, worst = at.dissimilarity / n, at.worst_dissimilarity / n
     by_beta = C**2 / (2 * beta) if beta > 0 else math.inf
     diameter = _diameter(constants)
     if form.printed or diameter is None:
         return by_beta
-    smooth = C * diameter + at.difference_smoothness * diameter**2 / 2
-    return min(by_beta, worst * diameter, smooth)
+    least = min(
+        by_beta,
+        worst * diameter,
+        C * diameter + at.difference_smoothness * diameter**2 / 2,
+    )
+    slack = 1 / (2 * n * eta) - at.smoothness - at.difference_smoothness / 2
+    if at.fresh_order and slack > 0:
+        reach = max(diameter, math.sqrt(constants.distance_squared))
+        mean = at.mean_dissimilarity / n * reach
+        least = min(least, mean + C**2 / (4 * slack))
+    return least
 
 
 def _diameter(constants: Constants) -> float | None:

@@ -52,7 +52,9 @@ class EpochConstants:
     dissimilarity: C_n^(k); dissimilarity_squares: 1/n sum_{i=n_d+1}^{n-1} (C_i^(k))^2.
     Where the order decides, each is the worst over orders, except that these two are
     root mean squares for an order drawn afresh in each epoch (docs/theory.md 1);
-    worst_dissimilarity is C_n^(k) over all orders in any case.
+    worst_dissimilarity is C_n^(k) over all orders in any case. fresh_order: the order
+    is independent of the point it is applied at, and mean_dissimilarity then bounds n
+    times the gradient of the mean of H^(k) over orders.
     """
 
     smoothness: float
@@ -63,6 +65,8 @@ class EpochConstants:
     dissimilarity: float = 0.0
     dissimilarity_squares: float = 0.0
     worst_dissimilarity: float = 0.0
+    mean_dissimilarity: float = 0.0
+    fresh_order: bool = False
 
     @property
     def surrogate(self) -> bool:
@@ -156,6 +160,80 @@ def constants_not_private(
     )
 
 
+def facts(
+    mechanism: Mechanism,
+    *,
+    dimension: int,
+    smoothness: float,
+    distance: float,
+    gradient_std: float,
+    strong_convexity: float = 0.0,
+    diameter: float | None = None,
+    public_gap: float = 0.0,
+    curvature_gap: float | None = None,
+) -> Constants:
+    """The constants from public facts alone; nothing here reads a private row.
+
+    smoothness: L of every row, private or public; distance: |x_1 - x*|; gradient_std:
+    a bound on the root mean square of a row's gradient over its table (G does);
+    public_gap: a bound on the distance of the mean gradient of the public rows of an
+    epoch from that of all private rows; curvature_gap: the same for mean Hessians
+    (left out: smoothness, which always holds). Both tables are taken to be shuffled,
+    the private one afresh in every epoch (docs/theory.md 1.3).
+    """
+    _validate.integer(1, dimension=dimension)
+    _validate.positive(smoothness=smoothness)
+    _validate.nonnegative(
+        distance=distance,
+        gradient_std=gradient_std,
+        strong_convexity=strong_convexity,
+        public_gap=public_gap,
+        curvature_gap=smoothness if curvature_gap is None else curvature_gap,
+    )
+    curvature = smoothness if curvature_gap is None else curvature_gap
+    shared = {
+        m: _facts_of_epoch(
+            mechanism.n, m, smoothness, gradient_std, public_gap, curvature
+        )
+        for m in {epoch.public_rows for epoch in mechanism.epochs}
+    }
+    return Constants(
+        n=mechanism.n,
+        dimension=dimension,
+        smoothness=smoothness,
+        distance_squared=distance**2,
+        gradient_variance=gradient_std**2,
+        strong_convexity=strong_convexity,
+        epochs=tuple(shared[epoch.public_rows] for epoch in mechanism.epochs),
+        diameter=diameter,
+    )
+
+
+def _facts_of_epoch(
+    n: int, m: int, smoothness: float, std: float, gap: float, curvature: float
+) -> EpochConstants:
+    if m == 0:
+        return EpochConstants(smoothness, smoothness)
+    t = np.arange(1, m + 1)
+    # bias of the means, then the spread of t of n private and t of m public rows
+    spread = t * (n - t) / max(n - 1, 1) + t * (m - t) / max(m - 1, 1)
+    squares = (t * gap) ** 2 + spread * std**2
+    # a subset of m rows may miss the mean Hessian of all by all of L
+    L_H = curvature if m == n else smoothness * m / n
+    return EpochConstants(
+        smoothness=smoothness,
+        largest_smoothness=smoothness,
+        public_smoothness=smoothness * m / n,
+        difference_smoothness=L_H,
+        difference_reason="public facts",
+        dissimilarity=math.sqrt(squares[-1]),
+        dissimilarity_squares=float(squares[:-1].sum()) / n,
+        worst_dissimilarity=m * gap + 2 * std * min(m, n - m),
+        mean_dissimilarity=m * gap,
+        fresh_order=True,
+    )
+
+
 def _epoch_constants(
     mechanism: Mechanism,
     epoch: Epoch,
@@ -203,6 +281,8 @@ def _epoch_constants(
         dissimilarity=math.sqrt(squares[-1]),
         dissimilarity_squares=float(squares[:-1].sum()) / n,
         worst_dissimilarity=C.last,
+        mean_dissimilarity=C.last_mean,
+        fresh_order=fresh and mechanism.start.norm_bound(private.dimension) <= radius,
     )
 
 

@@ -44,12 +44,14 @@ class NotPrivateDissimilarity:
     upper: certified, over all orders (or the one of the table) and all x of the domain;
     lower: attained by a sampled order and x, so lower <= C <= upper;
     mean_square: certified bound on E |.|^2 over a fresh uniform order, for every x;
+    last_mean: certified bound on |E(.)| over such an order at t = m, for every x;
     reason: how the upper bound came about.
     """
 
     upper: Array
     lower: Array
     mean_square: Array
+    last_mean: float
     exact: bool
     reason: str
 
@@ -57,11 +59,6 @@ class NotPrivateDissimilarity:
     def last(self) -> float:
         """C_n, the non-vanishing one: C_n^full where n_d = 0, else C_n^part."""
         return float(self.upper[-1]) if len(self.upper) else 0.0
-
-    @property
-    def last_mean_square(self) -> float:
-        """Bound on E |n grad H|^2 over a fresh uniform order."""
-        return float(self.mean_square[-1]) if len(self.upper) else 0.0
 
 
 def dissimilarity_not_private(
@@ -90,7 +87,7 @@ def dissimilarity_not_private(
         )
     if public_rows == 0:
         none = np.zeros(0)
-        return NotPrivateDissimilarity(none, none, none, True, "no public row")
+        return NotPrivateDissimilarity(none, none, none, 0.0, True, "no public row")
     if public is None or len(public) < public_start + public_rows:
         raise InvalidParameterError(
             f"public table must have >= {public_start + public_rows} rows"
@@ -99,23 +96,27 @@ def dissimilarity_not_private(
     p = public.X[public_start:stop]
     py = None if public.y is None else public.y[public_start:stop]
     if isinstance(loss, Mean):
-        upper, square, exact, reason = _mean(private.X, p, table_order)
+        upper, square, middle, exact, reason = _mean(private.X, p, table_order)
     elif isinstance(loss, MarginLoss):
         assert private.y is not None
         assert py is not None
-        upper, square, exact, reason = _margin(
+        upper, square, middle, exact, reason = _margin(
             loss, private.X, private.y, p, py, radius, table_order
         )
     else:
         raise InvalidParameterError(f"loss must be Mean or a margin loss, got {loss!r}")
     lower = _sampled(loss, private, p, py, radius, table_order, samples, seed)
-    return NotPrivateDissimilarity(upper * _SLACK, lower, square, exact, reason)
+    return NotPrivateDissimilarity(
+        upper * _SLACK, lower, square * _SLACK, middle * _SLACK, exact, reason
+    )
 
 
 # -- mean estimation: the gradients x - q differ by what does not depend on x ------
 
 
-def _mean(Q: Array, P: Array, table_order: bool) -> tuple[Array, Array, bool, str]:
+def _mean(
+    Q: Array, P: Array, table_order: bool
+) -> tuple[Array, Array, float, bool, str]:
     n, m = len(Q), len(P)
     t = np.arange(1, m + 1)
     sums = np.cumsum(P, axis=0)
@@ -125,10 +126,11 @@ def _mean(Q: Array, P: Array, table_order: bool) -> tuple[Array, Array, bool, st
     # a uniform subset of t of n rows has covariance t(n-t)/(n-1) times that of the rows
     square = middle**2 + _spread(t, n) * float(np.mean(np.sum(U**2, axis=1)))
     if m == n and _same_multiset(Q, P):
-        square[-1] = 0.0
+        middle[-1] = square[-1] = 0.0
+    last_mean = float(middle[-1])
     if table_order:
         upper = np.linalg.norm(np.cumsum(Q[n - m :], axis=0) - sums, axis=1)
-        return upper, square, True, "mean: independent of x, one order"
+        return upper, square, last_mean, True, "mean: independent of x, one order"
     if Q.shape[1] == 1:
         ordered = np.sort(Q[:, 0])
         low = np.cumsum(ordered)[:m] - sums[:, 0]
@@ -140,8 +142,8 @@ def _mean(Q: Array, P: Array, table_order: bool) -> tuple[Array, Array, bool, st
         exact = False
         reason = "mean: independent of x, subsets by singular value or longest rows"
     if m == n:  # every order ends with all rows
-        upper[-1] = 0.0 if _same_multiset(Q, P) else middle[-1]
-    return upper, square, exact, reason
+        upper[-1] = last_mean
+    return upper, square, last_mean, exact, reason
 
 
 def _subset_deviation(U: Array, t: NDArray[np.int64]) -> Array:
@@ -187,7 +189,7 @@ def _margin(
     py: Array,
     radius: float,
     table_order: bool,
-) -> tuple[Array, Array, bool, str]:
+) -> tuple[Array, Array, float, bool, str]:
     n, m = len(A), len(P)
     t = np.arange(1, m + 1)
     slopes = largest_slopes(loss, A, y, radius)
@@ -199,7 +201,8 @@ def _margin(
         reason += ", or value at 0 plus radius times curvature"
     lengths = slopes * np.linalg.norm(A, axis=1)
     variance = float(np.mean(lengths**2))
-    square = np.minimum(upper**2, sums.middle() ** 2 + _spread(t, n) * variance)
+    middle = sums.middle()
+    square = np.minimum(upper**2, middle**2 + _spread(t, n) * variance)
     exact = False
     fixed = m == n or table_order
     if fixed:
@@ -208,7 +211,8 @@ def _margin(
         square[-1] = upper[-1] ** 2
         reason += f"; C_n: {how}"
         exact = exact and m == 1
-    return upper, square, exact, reason
+    last_mean = min(float(middle[-1]), float(upper[-1]))
+    return upper, square, last_mean, exact, reason
 
 
 @dataclass(frozen=True, eq=False)
