@@ -53,7 +53,7 @@ def random_instance(seed: int) -> Instance:
     order = ORDERS[seed // len(SCHEDULES) % len(ORDERS)]
     placement = PLACEMENTS[seed // (len(SCHEDULES) * len(ORDERS)) % len(PLACEMENTS)]
     n, d = int(rng.integers(2, 9)), int(rng.integers(1, 5))
-    K = int(np.exp(rng.uniform(np.log(2), np.log(60))))
+    K = int(np.exp(rng.uniform(np.log(2), np.log(150))))
     public_needed = schedule not in ("dp", "nonprivate")
     kind = rng.integers(3)
     X, P = rng.standard_normal((2, n, d)) * np.exp(rng.uniform(-1, 1))

@@ -79,7 +79,7 @@ def replicated_excess(
     order_rng: np.random.Generator,
     noise_rng: np.random.Generator,
 ) -> tuple[float, float]:
-    """Mean of G(x_1^(K+1)) - G(x*) over replicates given the orders, and its std error."""
+    """Mean of G(x_1^(K+1)) - G(x*) over replicates, and its standard error."""
     d = private.dimension
     x = np.zeros((replicates, d))
     walk = mechanism.walk(0 if public is None else len(public), order_rng)

@@ -124,7 +124,7 @@ def _mean(
     middle = np.linalg.norm(t[:, None] * centre - sums, axis=1)
     U = Q - centre
     # a uniform subset of t of n rows has covariance t(n-t)/(n-1) times that of the rows
-    square = middle**2 + _spread(t, n) * float(np.mean(np.sum(U**2, axis=1)))
+    square = middle**2 + _spread(t, n, float(np.mean(np.sum(U**2, axis=1))))
     if m == n and _same_multiset(Q, P):
         middle[-1] = square[-1] = 0.0
     last_mean = float(middle[-1])
@@ -160,9 +160,13 @@ def _subset_deviation(U: Array, t: NDArray[np.int64]) -> Array:
     return deviation
 
 
-def _spread(t: NDArray[np.int64], n: int) -> Array:
-    factor: Array = t * (n - t) / max(n - 1, 1)
-    return factor
+def _spread(t: NDArray[np.int64], n: int, variance: float) -> Array:
+    """Mean square of a sum of t of n rows around its mean; variance may be infinite."""
+    factor = t * (n - t) / max(n - 1, 1)
+    spread: Array = np.multiply(
+        factor, variance, out=np.zeros(len(t)), where=factor > 0
+    )
+    return spread
 
 
 # -- margin losses: sums of slope(<x, a>, y) a -------------------------------------
@@ -202,7 +206,7 @@ def _margin(
     lengths = slopes * np.linalg.norm(A, axis=1)
     variance = float(np.mean(lengths**2))
     middle = sums.middle()
-    square = np.minimum(upper**2, middle**2 + _spread(t, n) * variance)
+    square = np.minimum(upper**2, middle**2 + _spread(t, n, variance))
     exact = False
     fixed = m == n or table_order
     if fixed:
@@ -212,6 +216,11 @@ def _margin(
         reason += f"; C_n: {how}"
         exact = exact and m == 1
     last_mean = min(float(middle[-1]), float(upper[-1]))
+    if not fixed and isinstance(loss, Squared) and math.isfinite(radius):
+        share = math.sqrt(m / n)  # the mean over orders: m/n of all private rows
+        quadratic = quadratic_difference(share * A, share * y, P, py)
+        last_mean = min(last_mean, quadratic.largest_on_ball(radius))
+        square[-1] = min(square[-1], last_mean**2 + _spread(t, n, variance)[-1])
     return upper, square, last_mean, exact, reason
 
 
@@ -306,15 +315,15 @@ def _fixed_subset(
     A, y, P, py = cancel_common_rows(A[len(A) - m :], y[len(y) - m :], P, py)
     if len(A) == 0:
         return 0.0, True, "0, the public rows are a permutation of the private ones"
+    if isinstance(loss, Squared) and math.isfinite(radius):
+        quadratic = quadratic_difference(A, y, P, py)
+        return quadratic.largest_on_ball(radius), True, "quadratic on a ball"
     slopes = largest_slopes(loss, A, y, radius)
     public_slopes = largest_slopes(loss, P, py, radius)
     sums = _Sums(loss, A, y, P, py, slopes, public_slopes, radius)
     bound = min(float(sums.by_length()[-1]), float(sums.by_singular_value()[-1]))
     if math.isinf(radius):
         return bound, False, "slopes at their bound"
-    if isinstance(loss, Squared):
-        H, b = quadratic_difference(A, y, P, py)
-        return largest_norm_on_ball(H, b, radius) * _SLACK, True, "quadratic on a ball"
     zero = np.linalg.norm(
         _gradients_at_zero(loss, A, y).sum(axis=0)
         - _gradients_at_zero(loss, P, py).sum(axis=0)
@@ -346,52 +355,63 @@ def cancel_common_rows(
     return A[rest], y[rest], P[keep], py[keep]
 
 
-def quadratic_difference(
-    A: Array, y: Array, P: Array, py: Array
-) -> tuple[Array, Array]:
-    """(H, b) with sum_A grad - sum_P grad = H x - b for the squared loss.
+@dataclass(frozen=True, eq=False)
+class Quadratic:
+    """sum_A grad - sum_P grad = H x - b of the squared loss, in H's own basis.
 
-    Written in an orthonormal basis of all rows, so H is at most (rows x rows).
+    values: the eigenvalues of H on the span of the rows; b: b in its eigenvectors.
     """
+
+    values: Array
+    b: Array
+
+    @property
+    def norm(self) -> float:
+        """|H|, from above."""
+        return float(np.abs(self.values).max(initial=0.0)) * _SLACK
+
+    def largest_on_ball(self, radius: float) -> float:
+        """Max of |H x - b| over |x| <= radius, from above, to 1e-9.
+
+        Lagrangian dual of a trust-region problem: for every l > |H|^2 the value
+        l r^2 + |b|^2 + b'H (l - H^2)^{-1} H b is above the squared maximum, and the
+        least of them meets it.
+        """
+        squares = self.values**2
+        weights = squares * self.b**2
+        top = float(squares.max(initial=0.0))
+        constant = float(self.b @ self.b)
+        if top == 0:
+            return math.sqrt(constant) * _SLACK
+
+        def dual(log_excess: float) -> float:
+            excess = math.exp(log_excess)
+            gaps = (top - squares) + excess
+            terms = np.divide(weights, gaps, out=np.zeros_like(gaps), where=weights > 0)
+            return (top + excess) * radius**2 + constant + float(terms.sum())
+
+        # convex in the excess over |H|^2: golden section on its logarithm is enough
+        low, high = math.log(top) - 46.0, math.log(top) + 46.0
+        shrink = (math.sqrt(5) - 1) / 2
+        for _ in range(120):
+            left, right = high - shrink * (high - low), low + shrink * (high - low)
+            if dual(left) < dual(right):
+                high = right
+            else:
+                low = left
+        return math.sqrt(dual((low + high) / 2)) * _SLACK
+
+
+def quadratic_difference(A: Array, y: Array, P: Array, py: Array) -> Quadratic:
+    """The squared loss's difference of gradient sums, A's less P's."""
     rows = np.vstack([A, P])
+    signs = np.concatenate([np.full(len(A), 2.0), np.full(len(P), -2.0)])
+    labels = signs * np.concatenate([y, py])
     if rows.shape[0] < rows.shape[1]:
-        basis = np.linalg.qr(rows.T)[0]
-        A, P = A @ basis, P @ basis
-    H = 2 * (A.T @ A - P.T @ P)
-    b = 2 * (A.T @ y - P.T @ py)
-    return H, b
-
-
-def largest_norm_on_ball(H: Array, b: Array, radius: float) -> float:
-    """Max of |H x - b| over |x| <= radius, H symmetric: from above, to 1e-9.
-
-    Lagrangian dual of a trust-region problem: for every l > |H|^2 the value
-    l r^2 + |b|^2 + b'H (l - H^2)^{-1} H b is above the squared maximum, and the least
-    of them meets it.
-    """
-    values, vectors = np.linalg.eigh(H)
-    c = vectors.T @ b
-    squares = values**2
-    weights = (values * c) ** 2
-    top = float(squares.max())
-    if top == 0:
-        return float(np.linalg.norm(c))
-
-    def dual(excess: float) -> float:
-        gaps = (top - squares) + excess
-        terms = np.divide(weights, gaps, out=np.zeros_like(gaps), where=weights > 0)
-        return float((top + excess) * radius**2 + c @ c + terms.sum())
-
-    # convex in the excess over |H|^2: golden section on its logarithm is enough
-    low, high = math.log(top) - 46.0, math.log(top) + 46.0
-    shrink = (math.sqrt(5) - 1) / 2
-    for _ in range(120):
-        left, right = high - shrink * (high - low), low + shrink * (high - low)
-        if dual(math.exp(left)) < dual(math.exp(right)):
-            high = right
-        else:
-            low = left
-    return math.sqrt(dual(math.exp((low + high) / 2)))
+        # rows' = Q R: H and b in the basis Q of the rows' span
+        rows = np.asarray(np.linalg.qr(rows.T, mode="r")).T
+    values, vectors = np.linalg.eigh(rows.T @ (signs[:, None] * rows))
+    return Quadratic(values, vectors.T @ (rows.T @ labels))
 
 
 def largest_singular_value(X: Array) -> float:

@@ -60,7 +60,7 @@ def bound_figure(constants: Constants, mechanism: Mechanism) -> Figure:
     axes.set_ylabel("E G(x) - G(x*)")
     axes.set_xlim(1, max(len(bounds), 2))
     axes.set_ylim(bottom=0)
-    axes.legend(fontsize=8, frameon=False)
+    axes.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     _plain(axes)
     return figure
 
@@ -81,7 +81,7 @@ def excess_risk_curves(
     values: Sequence[float],
     *,
     placements: Sequence[Placement | str] = tuple(Placement),
-    max_epochs: int = 64,
+    max_epochs: int = 256,
 ) -> tuple[Curve, ...]:
     """The bound at its best K and learning rate as n ("n") or epsilon varies.
 
