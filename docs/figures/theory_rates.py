@@ -1,0 +1,232 @@
+"""Do the proved rates appear? Excess risk against n and epsilon, measured.
+
+    python docs/figures/theory_rates.py [--quick]
+
+writes theory_rates.png and theory_rates.json beside itself. The family: rows
+a_i = (+-s_1, .., +-s_d) with s_j = 2^-j and Huber loss without label noise, so the
+Hessian of F has one eigenvalue 4^-j per coordinate: whatever learning rate and number
+of epochs a run uses, some coordinate has the curvature that is worst for it. Fixed
+curvature above 0 would hide the rate of the convex class behind a faster one. Learning
+rate and K are those of the proved table; each replicate draws its own rows, orders and
+noise. Slopes are least squares on logs, bands and intervals are bootstrap over
+replicates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numba
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from dpbraid.mechanism import Placement
+from dpbraid.theory.excess_risk import Analysis, Row, Schedule, Setting, proved_table
+
+Array = NDArray[np.float64]
+
+DIMENSION = 8
+SCALES = 2.0 ** -np.arange(DIMENSION)
+ROW_NORM = float(np.linalg.norm(SCALES))
+DELTA = 1e-5
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Series:
+    """One curve: a schedule with a placement, n or epsilon varied."""
+
+    name: str
+    schedule: Schedule
+    placement: Placement
+    against: str
+    values: tuple[float, ...]
+    fixed: float
+
+    def setting(self, value: float) -> Setting:
+        """The public facts at one point of the curve."""
+        n = int(value) if self.against == "n" else int(self.fixed)
+        epsilon = self.fixed if self.against == "n" else value
+        return Setting(
+            n=n,
+            dimension=DIMENSION,
+            epsilon=epsilon,
+            delta=DELTA,
+            private_fraction=0.5 if self.schedule is Schedule.INTERLEAVED else 1.0,
+            lipschitz=ROW_NORM,
+            smoothness=ROW_NORM**2,
+            distance=1.0,
+            gradient_std=0.0,
+        )
+
+
+@numba.njit
+def _run(A, y, P, py, n_d, K, eta, sigma, at_end, transition, rng):  # type: ignore[no-untyped-def]
+    """Last iterate of Algorithm 1 with a fresh order per epoch, from 0."""
+    n, d = A.shape
+    x = np.zeros(d)
+    for _ in range(K):
+        order = rng.permutation(n)
+        for t in range(n):
+            if t < n_d:
+                row, label = A[order[t]], y[order[t]]
+            else:
+                row, label = P[t - n_d], py[t - n_d]
+            slope = -label
+            for j in range(d):
+                slope += row[j] * x[j]
+            slope = min(max(slope, -transition), transition)
+            noisy = (not at_end) or t == n_d - 1
+            for j in range(d):
+                x[j] -= eta * slope * row[j]
+                if noisy:
+                    x[j] -= eta * sigma * rng.standard_normal()
+    return x
+
+
+def measure(setting: Setting, row: Row, replicates: int, seed: int) -> Array:
+    """Excess risk of `replicates` runs of the table's row."""
+    rng = np.random.default_rng(seed)
+    n = setting.n
+    optimum = np.full(DIMENSION, 1 / math.sqrt(DIMENSION))
+    share = setting.private_fraction if row.schedule is Schedule.INTERLEAVED else 1.0
+    n_d = round(share * n)
+    at_end = row.placement is Placement.EPOCH_END
+    excess = []
+    for _ in range(replicates):
+        A, P = rng.choice([-1.0, 1.0], (2, n, DIMENSION)) * SCALES
+        x = _run(
+            A, A @ optimum, P, P @ optimum, n_d,
+            row.epochs, row.learning_rate, row.noise_std, at_end, 1.0, rng,
+        )  # fmt: skip
+        r = np.abs(A @ (x - optimum))
+        inner = np.minimum(r, 1.0)
+        excess.append(float(np.mean(inner * (r - 0.5 * inner))))
+    return np.array(excess)
+
+
+def table_row(setting: Setting, schedule: Schedule, placement: Placement) -> Row:
+    """The proved table's row for one schedule."""
+    rows = proved_table(setting, placement, Analysis.COMPOSITION)
+    return next(row for row in rows if row.schedule is schedule)
+
+
+def slope(
+    x: Array, samples: list[Array], rng: np.random.Generator
+) -> tuple[float, ...]:
+    """Slope of log mean against log x, and its 95 % bootstrap interval."""
+
+    def fit(means: Array) -> float:
+        return float(np.polyfit(np.log(x), np.log(means), 1)[0])
+
+    draws = [
+        fit(np.array([rng.choice(s, len(s)).mean() for s in samples]))
+        for _ in range(400)
+    ]
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return fit(np.array([s.mean() for s in samples])), float(low), float(high)
+
+
+def run_series(series: Series, replicates: int, seed: int = 0) -> dict[str, object]:
+    """Measure one curve and compare slopes."""
+    samples, predicted = [], []
+    for k, value in enumerate(series.values):
+        setting = series.setting(value)
+        row = table_row(setting, series.schedule, series.placement)
+        samples.append(measure(setting, row, replicates, 1000 * seed + k))
+        predicted.append(row.privacy)
+    x = np.array(series.values)
+    rng = np.random.default_rng(seed)
+    fitted = slope(x, samples, rng)
+    proved = float(np.polyfit(np.log(x), np.log(predicted), 1)[0])
+    bands = [
+        np.quantile([rng.choice(s, len(s)).mean() for _ in range(400)], [0.025, 0.975])
+        for s in samples
+    ]
+    return {
+        **asdict(series),
+        "means": [float(s.mean()) for s in samples],
+        "low": [float(b[0]) for b in bands],
+        "high": [float(b[1]) for b in bands],
+        "leading_term": predicted,
+        "slope": fitted[0],
+        "slope_low": fitted[1],
+        "slope_high": fitted[2],
+        "slope_proved": proved,
+        "slope_paper": 4 / 3 * proved,
+    }
+
+
+def all_series(quick: bool) -> list[Series]:
+    """dp at every step and at the epoch end, and interleaved, against n and epsilon."""
+    cut = 3 if quick else 5
+    step, end = Placement.EVERY_STEP, Placement.EPOCH_END
+    return [
+        Series("dp, every step", Schedule.DP, step, "n",
+               (1000.0, 2000.0, 4000.0, 8000.0, 16000.0)[:cut], 16.0),
+        Series("dp, epoch end", Schedule.DP, end, "n",
+               (250.0, 500.0, 1000.0, 2000.0, 4000.0)[:cut], 2.0),
+        Series("interleaved, every step", Schedule.INTERLEAVED, step, "n",
+               (250.0, 500.0, 1000.0, 2000.0, 4000.0)[:cut], 2.0),
+        Series("dp, every step", Schedule.DP, step, "epsilon",
+               (4.0, 8.0, 16.0, 32.0)[:cut], 4000.0),
+        Series("dp, epoch end", Schedule.DP, end, "epsilon",
+               (0.5, 1.0, 2.0, 4.0)[:cut], 1000.0),
+        Series("interleaved, every step", Schedule.INTERLEAVED, step, "epsilon",
+               (0.5, 1.0, 2.0, 4.0)[:cut], 1000.0),
+    ]  # fmt: skip
+
+
+def draw(results: list[dict[str, object]]) -> Figure:
+    """Measured means with bands, and lines of the proved and the paper's slope."""
+    figure = Figure(figsize=(10, 4.4), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    colours = ("#0072B2", "#009E73", "#D55E00")
+    for panel, against in zip(panels, ("n", "epsilon"), strict=True):
+        chosen = [r for r in results if r["against"] == against]
+        for result, colour in zip(chosen, colours, strict=True):
+            x = np.array(result["values"])
+            means = np.array(result["means"])
+            label = (
+                f"{result['name']}: {result['slope']:.2f} "
+                f"[{result['slope_low']:.2f}, {result['slope_high']:.2f}]\n"
+                f"proved {result['slope_proved']:.2f}, "
+                f"paper {result['slope_paper']:.2f}"
+            )
+            panel.loglog(x, means, "o-", color=colour, label=label, markersize=4)
+            panel.fill_between(
+                x, result["low"], result["high"], color=colour, alpha=0.2
+            )
+            for key, style in (("slope_proved", "--"), ("slope_paper", ":")):
+                line = means[0] * (x / x[0]) ** result[key]
+                panel.loglog(x, line, style, color=colour, linewidth=1)
+        panel.set_xlabel("n" if against == "n" else "epsilon")
+        panel.legend(fontsize=7, frameon=False, loc="lower left")
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.grid(alpha=0.25)
+    panels[0].set_ylabel("mean excess risk")
+    figure.suptitle(
+        "Measured slopes (band: 95 %), proved rate (dashed), paper's rate (dotted)",
+        fontsize=10,
+    )
+    return figure
+
+
+def main() -> None:
+    """Run everything, write the numbers and the picture."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true")
+    quick = parser.parse_args().quick
+    replicates = 40 if quick else 200
+    results = [run_series(series, replicates) for series in all_series(quick)]
+    (HERE / "theory_rates.json").write_text(json.dumps(results, indent=1) + "\n")
+    draw(results).savefig(HERE / "theory_rates.png", dpi=110)
+
+
+if __name__ == "__main__":
+    main()
