@@ -173,6 +173,22 @@ class Mechanism:
         return self.row_norm if self.public_row_norm is None else self.public_row_norm
 
     @property
+    def sensitivity(self) -> float | None:
+        """Largest distance of the gradients of two possible private rows at one x.
+
+        2 C where gradients are clipped at C, else the bound of the loss for rows of
+        norm row_norm; None where nothing bounds it. A clip norm above the gradients
+        that the loss can have is taken at its word: it costs noise.
+        """
+        if self.clip_norm is not None:
+            return 2 * self.clip_norm
+        bound = math.inf if self.row_norm is None else self.row_norm
+        sensitivity = self.loss.sensitivity(bound)
+        return (
+            sensitivity if sensitivity is not None and sensitivity < math.inf else None
+        )
+
+    @property
     def public_rows(self) -> int:
         """Number of rows that the public table must have at least."""
         return max(

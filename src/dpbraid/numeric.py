@@ -99,7 +99,7 @@ class _Bounds:
     """Public facts: bounds on rows R and gradients G of both tables, and the shift.
 
     gradient None: an unclipped mean, whose gradient is bounded by |x| + R.
-    shift: largest distance of two gradients at one x.
+    shift: the mechanism's sensitivity.
     """
 
     row: float
@@ -113,26 +113,24 @@ class _Bounds:
         """None where the public facts bound nothing."""
         m, loss, clip = mechanism, mechanism.loss, mechanism.clip_norm
         row, public_row = m.row_norm, m.public_bound
-        shifts = [] if clip is None else [2 * clip]
-        if row is not None and loss.sensitivity(row) is not None:
-            shifts.append(loss.sensitivity(row) or 0.0)
-        if not shifts:
+        shift = m.sensitivity
+        if shift is None:
             return None
         if isinstance(loss, Mean):
             if clip is not None:
-                return cls(0.0, 0.0, clip, clip, min(shifts))
+                return cls(0.0, 0.0, clip, clip, shift)
             if row is None or public_row is None:
                 return None
             if any(e.learning_rate > 2 for e in m.epochs):
                 return None
-            return cls(row, public_row, None, None, min(shifts))
+            return cls(row, public_row, None, None, shift)
         if row is None or public_row is None or not isinstance(loss, MarginLoss):
             return None
         gradients = [
             min(g for g in (clip, loss.lipschitz(r)) if g is not None)
             for r in (row, public_row)
         ]
-        return cls(row, public_row, gradients[0], gradients[1], min(shifts))
+        return cls(row, public_row, gradients[0], gradients[1], shift)
 
 
 class _Norms:

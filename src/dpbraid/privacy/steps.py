@@ -3,8 +3,7 @@
 Per epoch k, with learning rate eta and batch size b (all in units of x):
 
 - one use of the replaced row moves the step by at most
-  ``eta * min(2 clip_norm, loss.sensitivity(row_norm)) / b``. Clipping is a projection,
-  so it also keeps every bound on the difference of two unclipped gradients;
+  ``eta * mechanism.sensitivity / b``: twice the clip norm where there is one;
 - a noisy step adds N(0, (eta noise_std)^2 I);
 - a step is certified nonexpansive for eta <= 2/L with L from the *public* bound on the
   norm of any row that could be in the table (7.1), clipped gradients only for losses
@@ -192,19 +191,14 @@ def geometric(ratio: float, terms: int) -> float:
 
 def gradient_difference(mechanism: Mechanism) -> float:
     """Largest distance of the (clipped) gradients of two possible private rows."""
-    bounds = []
-    if mechanism.clip_norm is not None:
-        bounds.append(2 * mechanism.clip_norm)
-    sensitivity = mechanism.loss.sensitivity(_bound(mechanism.row_norm))
-    if sensitivity is not None and math.isfinite(sensitivity):
-        bounds.append(sensitivity)
-    if not bounds:
+    sensitivity = mechanism.sensitivity
+    if sensitivity is None:
         raise PrivacyAssumptionError(
             f"the gradient of one private row is unbounded: clip_norm is None and loss "
             f"{mechanism.loss.kind!r} has no bound at row_norm={mechanism.row_norm!r}",
             "set clip_norm",
         )
-    return min(bounds)
+    return sensitivity
 
 
 def gradient_norm(mechanism: Mechanism) -> float | None:
