@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dpbraid import _validate
+from dpbraid.cli.pictures import picture
 
 
 def command(
@@ -21,10 +21,7 @@ def command(
 
     from dpbraid.paper import demo
 
-    if out.suffix not in (".png", ".svg"):
-        raise _validate.InvalidParameterError(
-            f"out must end in .png or .svg, got {str(out)!r}"
-        )
+    picture(out)
     curves = demo.run()
     demo.draw(curves, out)
     table = Table(title="Crime, ridge regression: G(x; D) - G* of the last iterate")
