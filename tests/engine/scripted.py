@@ -27,7 +27,9 @@ class Scripted:
             row[:] = self.rng.standard_normal(len(row))
 
     def total(self, steps: int, out: Array) -> None:
-        self.block = np.array([self.rng.standard_normal(len(out)) for _ in range(steps)])
+        self.block = np.array(
+            [self.rng.standard_normal(len(out)) for _ in range(steps)]
+        )
         out[:] = self.block.sum(axis=0)
 
     def partial(

@@ -141,9 +141,7 @@ def test_a_zero_noise_column_beside_noisy_ones_has_none() -> None:
     start = np.zeros(4)
     quiet = m.with_noise(0)
     for way in (0, 8):
-        found = fast(
-            [quiet, m], private, None, seed=1, start=start, rows_per_block=way
-        )
+        found = fast([quiet, m], private, None, seed=1, start=start, rows_per_block=way)
         assert_same(found[0], slow(quiet, private, None, seed=1, start=start))
         assert_same(found[1], slow(m, private, None, seed=1, start=start))
 

@@ -56,7 +56,9 @@ def test_pi_and_the_tail_against_mpmath() -> None:
         assert error < mpmath.mpf(10) ** -200
         for t in (0, Fraction(1, 7), 1, Fraction(17, 5), 8, 15, 30):
             low, high = gaussian.tail(Fraction(t), 256)
-            exact = exact_tail(mpmath.mpf(Fraction(t).numerator) / Fraction(t).denominator)
+            exact = exact_tail(
+                mpmath.mpf(Fraction(t).numerator) / Fraction(t).denominator
+            )
             least = mpmath.mpf(low.numerator) / low.denominator
             most = mpmath.mpf(high.numerator) / high.denominator
             assert least < exact < most
@@ -126,18 +128,19 @@ def test_near_ties_are_rounded_right() -> None:
             scaled = exact_tail(t) * mpmath.mpf(2) ** 192
             whole = int(mpmath.floor(scaled))
         m, rest = divmod(whole, 2**128)
-        upper, lower = math.ceil(tie), math.floor(tie)
         # a tail probability above the tie's is a z below it
-        cases = [(m, 0, upper), (m + 1, 0, lower), (m, rest - 1, upper)]
-        cases += [(m, rest + 1, lower), (m - 1, 2**128 - 1, upper)]
-        for first, more, expected in cases:
+        ends = {rest - 1: math.ceil(tie), rest + 1: math.floor(tie)}
+        cases = [(m, 0), (m, rest - 1), (m, rest + 1), (m + 1, 0), (m - 1, 2**128 - 1)]
+        for first, more in cases:
             if not (0 <= first < 2**63 and 0 <= more < 2**128):
                 continue
             for positive in (True, False):
-                sign = 1 if positive else -1
-                source = Bits([of(first, positive)], more)
-                (drawn,) = gaussian.draw(source, 1, cells)  # type: ignore[arg-type]
-                assert drawn == sign * expected
+                bits = of(first, positive)
+                expected = rounded_by_mpmath(bits, cells, more)
+                if first == m and more in ends:
+                    assert abs(expected) == ends[more]
+                (drawn,) = gaussian.draw(Bits([bits], more), 1, cells)  # type: ignore[arg-type]
+                assert drawn == expected
 
 
 def test_a_tie_within_the_bits_draws_more_bits() -> None:
@@ -202,9 +205,7 @@ def test_goodness_of_fit_with_tails(cells: Fraction) -> None:
 @pytest.mark.slow
 def test_counts_in_the_far_tails() -> None:
     """Beyond 3, 4, 5 sigma the counts are binomial (each at 1e-7, both sides)."""
-    drawn = np.abs(
-        gaussian.draw(np.random.Generator(np.random.SFC64(7)), DRAWS, CELLS)
-    )
+    drawn = np.abs(gaussian.draw(np.random.Generator(np.random.SFC64(7)), DRAWS, CELLS))
     for z in (3, 4, 5):
         count = int(np.sum(drawn > z * float(CELLS)))
         law = stats.binom(DRAWS, 2 * stats.norm.sf(z))
