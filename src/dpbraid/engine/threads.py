@@ -26,12 +26,26 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
+def _take_control() -> None:
+    """Let this thread set the limits.
+
+    From 3.7 on threadpoolctl obeys the first thread that set a limit and ignores all
+    others without a word. Under the lock no two of ours set one at a time.
+    """
+    from threadpoolctl import OpenBLASController
+
+    clear = getattr(OpenBLASController, "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=True)
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Hold BLAS at one thread until the last of the runs side by side has ended."""
     global _running, _limiter
     with _lock:
         if _running == 0:
+            _take_control()
             _limiter = _controller().limit(limits=1, user_api="blas")
         _running += 1
     try:
@@ -40,5 +54,6 @@ def one_blas_thread() -> Iterator[None]:
         with _lock:
             _running -= 1
             if _running == 0:
+                _take_control()
                 _limiter.restore_original_limits()
                 _limiter = None

@@ -78,8 +78,8 @@ def checksums(folder: Path = FOLDER) -> dict[str, str]:
     """The sha256 of every embedded file."""
     path = folder / CHECKSUMS
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        table = dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
         raise DataError(f"cannot read {path}: {error}; install dpbraid anew") from None
     return {str(name): str(digest) for name, digest in table.items()}
 

@@ -11,6 +11,7 @@ and what is void can never be certified: the lemma's plain formula is not an acc
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -117,7 +118,7 @@ _VARIED = ("creditcard", "mnist69")
 
 def _panels() -> dict[str, Panel]:
     panels = [
-        Panel(f"fig2-{task}-eps{epsilon}", "Figure 2", task, epsilon)
+        Panel(f"fig2-{task}-eps{epsilon}", "Figure 2", task, float(epsilon))
         for task, epsilons in _EPSILONS.items()
         for epsilon in epsilons
     ]
@@ -126,7 +127,7 @@ def _panels() -> dict[str, Panel]:
         ("so", "SO", ShuffleOnce()),
     )
     panels += [
-        Panel(f"{short}-{task}-eps{epsilon}", figure, task, epsilon, order=order)
+        Panel(f"{short}-{task}-eps{epsilon}", figure, task, float(epsilon), order=order)
         for short, figure, order in orders
         for task in _VARIED
         for epsilon in _EPSILONS[task]
@@ -136,7 +137,7 @@ def _panels() -> dict[str, Panel]:
             f"p{percent}-{task}-eps{epsilon}",
             f"p = {percent / 100}",
             task,
-            epsilon,
+            float(epsilon),
             private_fraction=percent / 100,
         )
         for percent in (25, 75)
@@ -148,7 +149,7 @@ def _panels() -> dict[str, Panel]:
             f"epochs-{task}-eps{epsilon}",
             "Interleaved-Epochs",
             task,
-            epsilon,
+            float(epsilon),
             algorithms=(*PAPER, Algorithm.INTERLEAVED_EPOCHS),
         )
         for task in ("creditcard", "crime")
@@ -222,13 +223,13 @@ def mechanism(
         return public_only(n, epochs, learning_rate=learning_rate, **common)
     if algorithm.warm or gd or algorithm is Algorithm.DP:
         return dp(n, epochs, learning_rate=learning_rate, placement=placement, **common)
-    schedule = {
+    schedules: dict[Algorithm, Callable[..., Mechanism]] = {
         Algorithm.INTERLEAVED: interleaved,
         Algorithm.PRIV_PUB: priv_pub,
         Algorithm.PUB_PRIV: pub_priv,
         Algorithm.INTERLEAVED_EPOCHS: alternating,
-    }[algorithm]
-    return schedule(
+    }
+    return schedules[algorithm](
         n,
         epochs,
         private_fraction=fraction,
