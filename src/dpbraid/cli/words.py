@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -211,6 +212,16 @@ def _number(text: str) -> int | float:
         return float(text)
     except ValueError:
         raise InvalidParameterError(f"a number was expected, got {text!r}") from None
+
+
+def read_json(path: Path) -> Any:
+    """The JSON value in a file."""
+    try:
+        return json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InvalidParameterError):
+            raise
+        raise InvalidParameterError(f"{path} is not a JSON file: {error}") from None
 
 
 def read_text(path: Path) -> str:

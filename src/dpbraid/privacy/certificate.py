@@ -13,6 +13,7 @@ import json
 import math
 import platform
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from importlib import metadata
 from textwrap import fill
 from typing import Any
@@ -273,9 +274,9 @@ def _page(c: Certificate) -> str:
             else "NOT CERTIFIED. The analysis gives no finite epsilon."
         )
     else:
-        statement = f"({c.epsilon:.6g}, {c.delta:g})-differential privacy"
+        statement = f"({_up(c.epsilon)}, {c.delta!r})-differential privacy"
         if c.mu is not None:
-            statement += f"; in full, {c.mu:.6g}-Gaussian differential privacy"
+            statement += f"; in full, {_up(c.mu)}-Gaussian differential privacy"
         statement += f", by the analysis '{c.analysis}'."
     private = [e for e in m.epochs if e.private_rows]
     sections = [
@@ -346,6 +347,12 @@ def _page(c: Certificate) -> str:
         ]
         lines.append("")
     return "\n".join(lines)
+
+
+def _up(value: float) -> str:
+    """Six digits, rounded up: a page never promises more than the file."""
+    context = Context(prec=6, rounding=ROUND_CEILING)
+    return f"{context.create_decimal_from_float(value).normalize(context):f}"
 
 
 def _numeric(c: Certificate) -> str:
