@@ -269,14 +269,13 @@ def _proved_row(
         share = setting.private_fraction
     per_epoch = (2 * setting.lipschitz / mu) ** 2 * spread * share  # V/K
     privacy = math.sqrt(2 * d * per_epoch) * D / n
-    # eta n = reach/K: within the step limit, and optimisation below the privacy term
+    # eta n = reach/K: optimisation below the privacy term, geometric sum below 2
     reach = D * n / math.sqrt(2 * d * per_epoch)
     uncertainty = 5 * setting.sigma_any**2 * setting.smoothness
-    needed = max(
-        reach * math.sqrt(10) * setting.smoothness,
-        reach * math.sqrt(uncertainty / privacy),
-    )
-    K = max(2, math.ceil(needed))
+    K = max(2, math.ceil(reach * math.sqrt(uncertainty / privacy)))
+    steepness = 2 * math.sqrt(10) * setting.smoothness * reach
+    while steepness * math.sqrt(1 + math.log(K)) > K:
+        K = math.ceil(steepness * math.sqrt(1 + math.log(K)))
     noise = required_noise(setting, schedule, K, placement=placement, analysis=analysis)
     alpha = None
     if analysis is Analysis.PAPER:
