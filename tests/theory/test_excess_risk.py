@@ -8,6 +8,8 @@ import pytest
 
 import dpbraid as db
 from dpbraid import InvalidParameterError
+from dpbraid.privacy.account import calibrate
+from dpbraid.privacy.gaussian import gaussian_mu
 from dpbraid.theory.bounds import Form, convergence_bound
 from dpbraid.theory.constants import facts
 from dpbraid.theory.excess_risk import (
@@ -16,7 +18,6 @@ from dpbraid.theory.excess_risk import (
     Schedule,
     Setting,
     budget,
-    gaussian_mu,
     paper_table,
     proved_table,
     required_noise,
@@ -49,13 +50,39 @@ def test_required_noise_meets_the_reference(case: tuple[str, float, str, str]) -
         assert noise == pytest.approx(expected, rel=1e-3)
 
 
-def test_gaussian_mu_turns_back() -> None:
-    """delta_G(eps; mu) by direct integration of the definition."""
-    for epsilon, delta in ((0.1, 1e-3), (1.0, 1e-6), (8.0, 1e-5)):
-        mu = gaussian_mu(epsilon, delta)
-        upper = 0.5 * math.erfc((epsilon / mu - mu / 2) / math.sqrt(2))
-        lower = 0.5 * math.erfc((epsilon / mu + mu / 2) / math.sqrt(2))
-        assert upper - math.exp(epsilon) * lower == pytest.approx(delta, rel=1e-5)
+@pytest.mark.parametrize("schedule", list(Schedule))
+@pytest.mark.parametrize(
+    ("placement", "analysis"),
+    [
+        ("every_step", "paper"),
+        ("every_step", "composition"),
+        ("every_step", "hidden_state"),
+        ("epoch_end", "epoch_end"),
+    ],
+)
+def test_required_noise_is_what_the_accountant_calibrates(
+    schedule: Schedule, placement: str, analysis: str
+) -> None:
+    """Closed forms from facts against `dpbraid.privacy` on the mechanism itself."""
+    setting = Setting(30, 4, 2.0, 1e-5, 0.5, lipschitz=1.0)
+    options = {
+        "learning_rate": 0.5,
+        "placement": placement,
+        "loss": db.Logistic(),
+        "row_norm": 1.0,
+        "order": db.Incremental(),
+    }
+    if schedule is Schedule.DP:
+        mechanism = db.dp(30, 6, **options)
+    else:
+        make = getattr(db, schedule.value)
+        mechanism = make(30, 6, private_fraction=0.5, **options)
+    calibrated = calibrate(mechanism, epsilon=2.0, delta=1e-5, analysis=analysis)
+    expected = max(epoch.noise_std for epoch in calibrated.epochs)
+    if analysis == "epoch_end":
+        analysis = "composition"
+    got = required_noise(setting, schedule, 6, placement=placement, analysis=analysis)
+    assert got == pytest.approx(expected, rel=1e-6)
 
 
 def test_the_papers_budget_is_the_least_over_renyi_orders() -> None:
