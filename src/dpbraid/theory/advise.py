@@ -132,6 +132,7 @@ def advise(
     None, only schedules without public rows are recommended, and break_even_gap tells
     how close public rows would have to be.
     """
+    _validate.positive(radius=radius)
     setting = Setting(
         n=n,
         dimension=dimension,

@@ -398,7 +398,9 @@ def _closed(
         M = e.max(axis=0) * (1 + np.log(np.maximum(used, 1)))
     else:
         M = _largest_sum(e)
-    parts = np.array([initial / K, optimisation, *M]) * amplification
+    sums = np.array([initial / K, optimisation, *M])
+    # the geometric sum may be infinite where a term is 0
+    parts = np.multiply(sums, amplification, out=np.zeros_like(sums), where=sums > 0)
     return parts[:-1], float(parts[-1])
 
 

@@ -17,11 +17,10 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from scipy.special import log_ndtr
-
 from dpbraid import _validate
 from dpbraid._validate import InvalidParameterError
 from dpbraid.mechanism import Placement, nearest
+from dpbraid.privacy.gaussian import gaussian_mu
 
 
 class Schedule(StrEnum):
@@ -109,27 +108,6 @@ class Row:
 
 
 # -- noise for a guarantee ---------------------------------------------------------
-
-
-def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The mu with delta_G(epsilon; mu) = delta, rounded down (PRIVACY.md 2)."""
-    _validate.positive(epsilon=epsilon)
-    _validate.probability(delta=delta)
-    low, high = 1e-10, 1e10
-    for _ in range(200):
-        middle = math.sqrt(low * high)
-        if _gaussian_delta(epsilon, middle) <= delta:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def _gaussian_delta(epsilon: float, mu: float) -> float:
-    """Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2)."""
-    first = float(log_ndtr(-epsilon / mu + mu / 2))
-    second = epsilon + float(log_ndtr(-epsilon / mu - mu / 2))
-    return math.exp(first) * -math.expm1(min(second - first, 0.0))
 
 
 def budget(epsilon: float, delta: float, analysis: Analysis | str) -> float:
@@ -269,14 +247,13 @@ def _proved_row(
         share = setting.private_fraction
     per_epoch = (2 * setting.lipschitz / mu) ** 2 * spread * share  # V/K
     privacy = math.sqrt(2 * d * per_epoch) * D / n
-    # eta n = reach/K: within the step limit, and optimisation below the privacy term
+    # eta n = reach/K: optimisation below the privacy term, geometric sum below 2
     reach = D * n / math.sqrt(2 * d * per_epoch)
     uncertainty = 5 * setting.sigma_any**2 * setting.smoothness
-    needed = max(
-        reach * math.sqrt(10) * setting.smoothness,
-        reach * math.sqrt(uncertainty / privacy),
-    )
-    K = max(2, math.ceil(needed))
+    K = max(2, math.ceil(reach * math.sqrt(uncertainty / privacy)))
+    steepness = 2 * math.sqrt(10) * setting.smoothness * reach
+    while steepness * math.sqrt(1 + math.log(K)) > K:
+        K = math.ceil(steepness * math.sqrt(1 + math.log(K)))
     noise = required_noise(setting, schedule, K, placement=placement, analysis=analysis)
     alpha = None
     if analysis is Analysis.PAPER:
