@@ -163,7 +163,7 @@ class MarginLoss(Loss):
 
     def smoothness(self, row_norm: float) -> float:
         """Curvature * R^2, attained by a row of norm R."""
-        return self.curvature * row_norm**2
+        return self.curvature * row_norm * row_norm
 
     def lipschitz(self, row_norm: float) -> float | None:  # noqa: D102
         return None if self.slope_bound is None else self.slope_bound * row_norm

@@ -25,7 +25,7 @@ import math
 
 from dpbraid.mechanism import Mechanism
 from dpbraid.privacy import steps
-from dpbraid.privacy.iteration import rounded_mu
+from dpbraid.privacy.iteration import rounded_mu, single_cost
 from dpbraid.privacy.profile import Assumption, GaussianCurve, PrivacyProfile
 from dpbraid.privacy.registry import register
 from dpbraid.privacy.steps import EpochSteps
@@ -83,7 +83,7 @@ def payment(mechanism: Mechanism, epoch: EpochSteps) -> tuple[float, str]:
     private_ok = epoch.private_steps == 1 or epoch.private_rate.failure is None
     if not epoch.every_step:
         if private_ok:
-            return _ratio(epoch.shift, epoch.noise), _ONE_NOISE
+            return single_cost(epoch.shift, epoch.noise), _ONE_NOISE
         bound = steps.gradient_norm(mechanism)
         if bound is None:
             steps.require(
@@ -94,12 +94,8 @@ def payment(mechanism: Mechanism, epoch: EpochSteps) -> tuple[float, str]:
             )
         assert bound is not None
         extra = (epoch.private_steps - 1) * 2 * epoch.learning_rate * bound
-        return _ratio(epoch.shift + extra, epoch.noise), _DISPLACEMENT
+        return single_cost(epoch.shift + extra, epoch.noise), _DISPLACEMENT
     if private_ok and epoch.public_steps and epoch.public_rate.failure is None:
-        moved = epoch.shift * epoch.public_factor
-        return _ratio(moved, math.sqrt(epoch.variance_after)), _AMPLIFIED
-    return _ratio(epoch.shift, epoch.noise), _OWN_STEP
-
-
-def _ratio(shift: float, std: float) -> float:
-    return (shift / std) ** 2 if std > 0 else math.inf
+        moved = epoch.shift * epoch.carry
+        return single_cost(moved, math.sqrt(epoch.variance_after)), _AMPLIFIED
+    return single_cost(epoch.shift, epoch.noise), _OWN_STEP

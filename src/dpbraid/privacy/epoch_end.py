@@ -14,11 +14,9 @@ Gaussian noise can release less of it for the same mu (Theorem 3), so
 
 from __future__ import annotations
 
-import math
-
 from dpbraid.mechanism import Mechanism
 from dpbraid.privacy import steps
-from dpbraid.privacy.iteration import rounded_mu
+from dpbraid.privacy.iteration import rounded_mu, single_cost
 from dpbraid.privacy.profile import (
     GaussianCurve,
     PrivacyAssumptionError,
@@ -48,8 +46,7 @@ def analyse(mechanism: Mechanism) -> PrivacyProfile:
                 epoch,
                 "which carries every use to the one noise after them",
             )
-        ratio = epoch.shift / epoch.noise if epoch.noise > 0 else math.inf
-        cost += count * ratio**2
+        cost += count * single_cost(epoch.shift, epoch.noise)
     assumptions = steps.basics(
         plan, "At most the iterates at the ends of epochs are published."
     )

@@ -11,7 +11,8 @@ phi(a) (m(a) - m(b)): no large factor, and where a and b are close the differenc
 integral of -m'(x) = 1 - x m(x) by Gauss-Legendre.
 
 Every value is rounded towards more loss: delta up, epsilon up, mu (of a given epsilon
-and delta) down. The margin is `MARGIN`, above the error of the evaluation.
+and delta) down. The margin is `MARGIN`, above the error of the evaluation for mu up to
+1e3; beyond, the rounding of epsilon/mu - mu/2 makes it grow with mu.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def delta_scalar(epsilon: float, mu: float) -> float:
             for node, weight in zip(_NODES, _WEIGHTS, strict=True)
         )
         value = density * mu * slope
-    return min(max(value * (1 + MARGIN), _SMALLEST), 1.0)
+    return min(value * (1 + MARGIN * max(1.0, mu / 1e3)) + _SMALLEST, 1.0)
 
 
 def delta_array(epsilon: float | Array, mu: Array) -> Array:
@@ -143,7 +144,8 @@ def delta_array(epsilon: float | Array, mu: Array) -> Array:
         for node, weight in zip(_NODES, _WEIGHTS, strict=True):
             slope += weight * _mills_slopes(near + width * node)
         value[close] = density[close] * width * slope
-    rounded: Array = np.clip(value * (1 + MARGIN), _SMALLEST, 1.0)
+    margins = MARGIN * np.maximum(1.0, mu / 1e3)
+    rounded: Array = np.minimum(value * (1 + margins) + _SMALLEST, 1.0)
     return rounded
 
 

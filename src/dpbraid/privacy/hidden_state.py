@@ -22,7 +22,7 @@ import numpy as np
 
 from dpbraid.mechanism import Mechanism
 from dpbraid.privacy import steps
-from dpbraid.privacy.iteration import segments_mu
+from dpbraid.privacy.iteration import LEAST, final_weights, segments_mu
 from dpbraid.privacy.profile import Assumption, GaussianCurve, PrivacyProfile
 from dpbraid.privacy.registry import register
 from dpbraid.privacy.steps import EpochSteps, Plan
@@ -37,17 +37,17 @@ def analyse(mechanism: Mechanism) -> PrivacyProfile:
     private, public = certify(plan)
     assumptions = steps.basics(plan, "Only the last iterate is published.")
     assumptions += steps.nonexpansive(plan, private, public)
+    assumptions.append(steps.proximal(plan))
     diameter = mechanism.penalty.diameter
-    assumptions.append(
-        Assumption(
-            "proximal steps nonexpansive",
-            "The proximal step of a convex penalty is nonexpansive, and contracts if "
-            "the penalty is strongly convex.",
-            f"penalty {mechanism.penalty.kind!r}, smallest contraction factor "
-            f"{min(e.prox_contraction for _, e in plan.runs)!r}"
-            + ("" if diameter is None else f", diameter {diameter!r} at epoch ends"),
+    if diameter is not None:
+        assumptions.append(
+            Assumption(
+                "bounded domain",
+                "The iterates at the ends of epochs lie in one set of known diameter.",
+                f"penalty {mechanism.penalty.kind!r} projects onto it, diameter "
+                f"{diameter!r}",
+            )
         )
-    )
     curve = GaussianCurve(optimal_mu(plan, diameter))
     return PrivacyProfile(NAME, curve, tuple(assumptions), plan.released_std)
 
@@ -92,36 +92,43 @@ def optimal_mu(plan: Plan, diameter: float | None) -> float:
     if diameter is None and not plan.contracts:
         return _mu_by_runs(plan)
     counts = [count for count, _ in plan.runs]
-    before, after, shift, factor, prox = (
+    before, after, shift, carry, lead, link = (
         np.repeat(np.array(column, dtype=np.float64), counts)
         for column in zip(
             *(
                 (
                     math.sqrt(epoch.variance_before),
                     math.sqrt(epoch.variance_after),
-                    epoch.shift * epoch.public_factor,
-                    epoch.factor,
-                    epoch.prox_contraction,
+                    epoch.shift,
+                    epoch.carry,
+                    epoch.lead,
+                    epoch.tail * epoch.prox_contraction,
                 )
                 for _, epoch in plan.runs
             ),
             strict=True,
         )
     )
-    # what the end of epoch k is worth at the end of the run
-    weights = np.ones_like(factor)
-    with np.errstate(under="ignore"):
-        weights[:-1] = np.cumprod((prox[:-1] * factor[1:])[::-1])[::-1]
-    noise = np.column_stack((before, after)) * weights[:, None]
-    moved = np.column_stack((np.zeros_like(shift), shift)) * weights[:, None]
+    # epochs after the last noise are post-processing, unless they use private rows
+    noisy, used = np.flatnonzero(after), np.flatnonzero(shift)
+    if len(noisy) == 0 or used[-1] > noisy[-1]:
+        return math.inf
+    epochs = int(noisy[-1]) + 1
+    # what the last noise of epoch k is worth at the last noise of all
+    weights = final_weights(np.append(1.0, link[: epochs - 1] * lead[1:epochs]))
+    noise = np.column_stack((before[:epochs], after[:epochs])) * weights[:, None]
+    moved = np.column_stack((np.zeros(epochs), shift[:epochs]))
+    worth = np.column_stack((weights, carry[:epochs] * weights))
     if diameter is None:
         # a segment is the noise from one use to the next
         starts, caps = np.arange(1, noise.size, 2), None
     else:
         # segments also begin with every epoch; the cut is after the proximal step
         starts, caps = np.arange(noise.size), np.full(noise.size, math.inf)
-        caps[2::2] = diameter * factor[1:] * weights[1:]
-    return segments_mu(starts, noise.ravel(), moved.ravel(), caps, plan.total_steps)
+        caps[2::2] = diameter * np.maximum(lead[1:epochs] * weights[1:], LEAST)
+    return segments_mu(
+        starts, noise.ravel(), moved.ravel(), worth.ravel(), caps, plan.total_steps
+    )
 
 
 def _mu_by_runs(plan: Plan) -> float:
@@ -139,6 +146,7 @@ def _mu_by_runs(plan: Plan) -> float:
         np.arange(len(shifts)),
         np.sqrt(np.array(variances)),
         np.array(shifts),
+        np.ones(len(shifts)),
         None,
         len(shifts),
     )

@@ -6,17 +6,19 @@ touches. phi_t is c_t-Lipschitz, and phi_t on the two tables differs by at most 
 **Theorem 1.** If a_t >= 0 with z_t = c_t z_{t-1} + s_t - a_t >= 0, z_0 = z_T = 0 and
 a_t = 0 where sig_t = 0, the last iterate is mu-GDP with mu^2 = sum a_t^2 / sig_t^2.
 
-**Theorem 2.** Measure shifts and noise at the final time: multiply s_t, sig_t and a_t
-by c_{t+1} .. c_T. The smallest mu^2 is then the sum of dS^2/dv over the edges of the
-greatest convex minorant of the points (v_t, S_t), v and S the running sums of variance
-and shift. It is infinite iff a shift comes after the last noise.
+**Theorem 2.** Measure shifts and noise at the last noise, step T (what follows it is
+post-processing): multiply s_t, sig_t and a_t by c_{t+1} .. c_T. The smallest mu^2 is
+then the sum of dS^2/dv over the edges of the greatest convex minorant of the points
+(v_t, S_t), v and S the running sums of variance and shift. It is infinite if a shift
+comes after the last noise.
 
 **Bounded domain (4.5).** Where both states are known to lie in a set of diameter D
 after step tau, z may be cut to D there. The best is never to cut, or to cut once with
 nothing removed before: the same problem from tau on with a first shift of D.
 
 Here the minorant is kept as its edges (dv, dS), pooled from the right until the slopes
-dS/dv increase. All terms are sums of positive numbers, so nothing cancels.
+dS/dv increase. All terms are sums of positive numbers, so nothing cancels. What would
+underflow is rounded to the side of more loss: noise to 0, a shift up to `LEAST`.
 """
 
 from __future__ import annotations
@@ -36,6 +38,9 @@ _UNIT = 2.0**-53
 # A variance below this share of the largest is left out, so that nothing underflows;
 # less noise can only raise mu (Lemma M).
 _NEGLIGIBLE = 1e-100
+# No shift is taken for less than this share of the largest, and none costs less than
+# this squared: what underflows is never free.
+LEAST = 1e-140
 
 
 def iteration_mu(
@@ -56,7 +61,8 @@ def iteration_mu(
     states on both tables lie in one set of this diameter, by a projection there; one
     after step T is post-processing and changes nothing. Both or neither.
 
-    Returns inf where a shift comes after the last noise, and 0 without any shift.
+    Returns inf where a shift comes after the last noise, and 0 without any shift. What
+    comes after the last noise, and noise before the first shift, changes nothing.
     """
     s = _sequence("shifts", shifts)
     sig = _sequence("noise_stds", noise_stds)
@@ -78,39 +84,50 @@ def iteration_mu(
         for end in epoch_ends:
             _validate.integer(1, len(s), epoch_ends=end)
         cut_after[np.asarray(list(epoch_ends), dtype=np.int64)] = True
-    weights = final_weights(np.ones_like(s) if c is None else c)
-    # segments begin where a row is used or a domain has just been enforced
-    begins = (s > 0) | cut_after[:-1]
-    starts = np.flatnonzero(begins)
-    if not np.any(s > 0):
+    used, noisy = np.flatnonzero(s > 0), np.flatnonzero(sig > 0)
+    if len(used) == 0:
         return 0.0
-    caps = np.full(len(starts), math.inf)
+    if len(noisy) == 0 or used[-1] > noisy[-1]:
+        return math.inf
+    last = int(noisy[-1]) + 1
+    s, sig, c = s[:last], sig[:last], np.ones(last) if c is None else c[:last]
+    weights = final_weights(c)
+    # segments begin where a row is used or a domain has just been enforced
+    starts = np.flatnonzero((s > 0) | cut_after[:last])
+    caps = None
     if diameter is not None:
-        # weights[t - 1]: what a change after step t = 1, .. is worth at the end
-        cut = cut_after[starts]
-        caps[cut] = diameter * weights[starts[cut] - 1]
-    return segments_mu(
-        starts, sig * weights, s * weights, None if diameter is None else caps, len(s)
-    )
+        # weights * c: what a change just before step t = 1, .. is worth at the end
+        worth = np.maximum(weights * c, LEAST)[starts]
+        caps = np.where(cut_after[starts], diameter * worth, math.inf)
+    return segments_mu(starts, sig * weights, s, weights, caps, last)
 
 
 def segments_mu(
     starts: NDArray[np.int64],
     noise_stds: Array,
     shifts: Array,
+    worth: Array,
     caps: Array | None,
     products: int,
 ) -> float:
-    """mu of steps measured at the final time, cut into segments at `starts`."""
-    scale_s, scale_sig = float(np.max(shifts)), float(np.max(noise_stds))
-    if scale_s == 0:
+    """mu of steps cut into segments at `starts`.
+
+    noise_stds and caps are measured at the last noise; shifts are as they happen, and
+    worth says what each of them is worth there.
+    """
+    scale_s = float(np.max(shifts)) * float(np.max(worth))
+    scale_sig = float(np.max(noise_stds))
+    if not np.any(shifts > 0):
         return 0.0
     if scale_sig == 0:
         return math.inf
+    relative = shifts / np.max(shifts) * np.maximum(worth / np.max(worth), LEAST)
+    relative = np.where(shifts > 0, np.maximum(relative, LEAST), 0.0)
     variances = np.add.reduceat(final_variances(noise_stds / scale_sig), starts)
-    moved = np.add.reduceat(shifts / scale_s, starts)
+    moved = np.add.reduceat(relative, starts)
     cost = minorant_cost(variances, moved, None if caps is None else caps / scale_s)
-    return rounded_mu(cost, products) * (scale_s / scale_sig)
+    mu = rounded_mu(cost, products) * (scale_s / scale_sig)
+    return max(mu, math.ulp(0.0))
 
 
 def minorant_cost(variances: Array, shifts: Array, caps: Array | None = None) -> float:
@@ -160,11 +177,21 @@ def _cost_with_first(
 def _edge_cost(dv: float, ds: float) -> float:
     if ds == 0:
         return 0.0
-    return ds / dv * ds if dv > 0 else math.inf
+    return max(ds / dv * ds, LEAST**2) if dv > 0 else math.inf
+
+
+def single_cost(shift: float, std: float) -> float:
+    """mu^2 of one shift > 0 that is paid by one noise."""
+    if std == 0:
+        return math.inf
+    ratio = shift / std
+    return max(ratio * ratio, LEAST**2)
 
 
 def _pooled_once(variances: Array, shifts: Array) -> tuple[Array, Array]:
     """Neighbours whose slopes do not increase share an edge: pool each such stretch."""
+    something = (variances > 0) | (shifts > 0)
+    variances, shifts = variances[something], shifts[something]
     if len(variances) < 2:
         return variances, shifts
     increases = shifts[:-1] * variances[1:] < shifts[1:] * variances[:-1]
@@ -173,7 +200,7 @@ def _pooled_once(variances: Array, shifts: Array) -> tuple[Array, Array]:
 
 
 def final_weights(contractions: Array) -> Array:
-    """c_{t+1} .. c_T for each t: what a change after step t is worth at the end."""
+    """c_{t+1} .. c_T for each t: what a change at step t is worth after step T."""
     weights = np.ones_like(contractions)
     with np.errstate(over="ignore", under="ignore"):
         weights[:-1] = np.cumprod(contractions[:0:-1])[::-1]
@@ -185,7 +212,7 @@ def final_weights(contractions: Array) -> Array:
 
 
 def final_variances(noise_stds: Array) -> Array:
-    """Squares of stds <= 1 at the final time, without the negligible ones."""
+    """Squares of stds <= 1, without the negligible ones."""
     with np.errstate(under="ignore"):
         variances: Array = noise_stds**2
     variances[variances < _NEGLIGIBLE] = 0.0

@@ -15,10 +15,9 @@ learning rate (7.5).
 
 from __future__ import annotations
 
-import math
-
 from dpbraid.mechanism import Mechanism
 from dpbraid.privacy import steps
+from dpbraid.privacy.iteration import single_cost
 from dpbraid.privacy.profile import (
     PrivacyAssumptionError,
     PrivacyProfile,
@@ -55,11 +54,8 @@ def analyse(mechanism: Mechanism) -> PrivacyProfile:
             if epoch.private_steps > 1:
                 steps.require(epoch.private_rate, "private", epoch, reason)
             amplified.append(epoch)
-        if epoch.noise == 0:
-            rate = math.inf
-            continue
         # 2 G^2 / (sigma^2 m) with shift = 2 eta G and noise = eta sigma
-        rate += count * 0.5 * (epoch.shift / epoch.noise) ** 2 / m
+        rate += count * 0.5 * single_cost(epoch.shift, epoch.noise) / m
     assumptions = steps.basics(
         plan, "At most the iterates at the ends of epochs are published."
     )

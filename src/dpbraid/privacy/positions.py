@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbraid.privacy import composition
-from dpbraid.privacy.iteration import rounded_mu, segments_cost
+from dpbraid.privacy.iteration import rounded_mu, segments_cost, single_cost
 from dpbraid.privacy.profile import MixtureCurve
 from dpbraid.privacy.steps import EpochSteps, Plan
 
@@ -128,7 +128,7 @@ def _chain_cost(plan: Plan, uses: list[int]) -> float:
         variance = epoch.noise**2
         if epoch.every_step:
             before = max(use - 1, 0) * variance
-            after = epoch.steps * variance - before
+            after = (epoch.steps - max(use - 1, 0)) * variance
         else:
             before, after = 0.0, variance
         shift = epoch.shift if use else 0.0
@@ -153,9 +153,7 @@ def epoch_cost(plan: Plan, epoch: EpochSteps, step: int) -> float:
     """mu^2 of one epoch by itself for a row at `step`."""
     if not epoch.every_step:
         return composition.payment(plan.mechanism, epoch)[0]
-    if epoch.noise == 0:
-        return math.inf
-    return (epoch.shift / epoch.noise) ** 2 / noisy_steps(epoch, step)
+    return single_cost(epoch.shift, epoch.noise) / noisy_steps(epoch, step)
 
 
 def _longest(plan: Plan) -> int:

@@ -129,7 +129,7 @@ class RenyiCurve(Curve):
             return 1.0
         exponent = (epsilon - self.rate) ** 2 / (4 * self.rate)
         value = math.exp(-exponent) * (1 + 1e-15 * (8 + exponent))
-        return min(max(value, math.ulp(0.0)), 1.0)
+        return min(value + math.ulp(0.0), 1.0)
 
     def epsilon(self, delta: float) -> float:  # noqa: D102
         log_inverse = -math.log(delta)
@@ -170,7 +170,7 @@ class MixtureCurve(Curve):
         deltas = gaussian.delta_array(inner, self.mus)
         # a positive sum of products: its relative error is below the margin
         value = self.participation * float(np.sum(self.weights * deltas))
-        return min(value * (1 + gaussian.MARGIN), 1.0)
+        return min(value * (1 + gaussian.MARGIN) + math.ulp(0.0), 1.0)
 
     def scaled(self, factor: float) -> MixtureCurve:  # noqa: D102
         return MixtureCurve(self.mus / factor, self.weights, self.participation)
@@ -306,7 +306,7 @@ def bracketed_factor(
             return math.inf
     while low == high or gap(low) <= 0:
         low, high, width = min(low, high) - width, low, 2 * width
-        if low < -600:
+        if low < -300:
             return math.exp(low)
     root = brentq(gap, low, high, xtol=tolerance, rtol=1e-15)
     factor, nudge = math.exp(root), tolerance

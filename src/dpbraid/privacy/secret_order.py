@@ -7,7 +7,8 @@ smallest, at each epsilon, of the theorems that hold:
   state across epochs where its conditions hold and composition over epochs otherwise;
 - a fresh permutation for every epoch: D2 (`positions`) and D3 or D3'
   (`dpbraid.privacy.participation`) where the conditions of "hidden_state" hold, and D4
-  (`dpbraid.privacy.subsampling`), which asks no more than composition does.
+  (`dpbraid.privacy.subsampling`), which asks no more than composition does, and is
+  never above composition without the secret.
 
 D3 and D3' are for equal private epochs; the noise of epochs without private rows is
 left out there, which can only raise delta. A shuffle buffer is no uniform permutation.
@@ -62,7 +63,10 @@ def analyse(mechanism: Mechanism) -> PrivacyProfile:
     curves, theorems = _curves(plan, hidden)
     assumptions = steps.basics(plan, "Only the last iterate is published.")
     if hidden:
-        assumptions += steps.nonexpansive(plan, private, public)
+        assumptions.append(steps.proximal(plan))
+    else:
+        private, public = _amplified(plan)
+    assumptions += steps.nonexpansive(plan, private, public)
     assumptions.append(
         Assumption(
             "secret order",
@@ -80,6 +84,15 @@ def analyse(mechanism: Mechanism) -> PrivacyProfile:
     )
     curve = curves[0] if len(curves) == 1 else MinimumCurve(tuple(curves))
     return PrivacyProfile(NAME, curve, tuple(assumptions), plan.released_std)
+
+
+def _amplified(plan: Plan) -> tuple[list[EpochSteps], list[EpochSteps]]:
+    """The epochs whose steps carry a use to later noise of the same epoch."""
+    epochs = [epoch for _, epoch in plan.private_runs()]
+    return (
+        [e for e in epochs if e.private_steps > 1 and e.private_rate.failure is None],
+        [e for e in epochs if e.public_noise and e.public_rate.failure is None],
+    )
 
 
 def _curves(plan: Plan, hidden: bool) -> tuple[list[Curve], list[str]]:
@@ -143,7 +156,7 @@ def _subsampling(plan: Plan) -> Curve:
     if all(law.participation == 1 and len(law.mus) == 1 for _, law in laws):
         cost = sum(count * float(law.mus[0]) ** 2 for count, law in laws)
         return GaussianCurve(rounded_mu(cost, len(laws)))
-    return subsampling.ComposedCurve(tuple(laws), math.sqrt(worst))
+    return subsampling.ComposedCurve(tuple(laws), rounded_mu(worst, plan.total_steps))
 
 
 def _epoch_law(plan: Plan, epoch: EpochSteps, rows: int) -> subsampling.EpochLaw:

@@ -22,8 +22,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from dpbraid._validate import InvalidParameterError
 from dpbraid.mechanism import Epoch, Mechanism, Placement
 from dpbraid.privacy.profile import Assumption, PrivacyAssumptionError
+
+# Shifts and noise that can be accounted in float64: see `_in_range`.
+_SMALLEST, _LARGEST = 1e-140, 1e140
 
 
 @dataclass(frozen=True)
@@ -83,37 +87,54 @@ class EpochSteps:
         return float(rate.contraction ** (self.public_steps - 1)) * rate.last
 
     @cached_property
-    def factor(self) -> float:
-        """Product of the contraction factors of all gradient steps."""
+    def carry(self) -> float:
+        """What a change at the last private step is worth at the epoch's last noise.
+
+        The last noise is the last public step's where public steps are noisy, else the
+        last private step's.
+        """
+        return self.public_factor if self.public_noise else 1.0
+
+    @cached_property
+    def tail(self) -> float:
+        """Contraction from the last noise of the epoch to its end."""
+        return 1.0 if self.public_noise else self.public_factor
+
+    @cached_property
+    def lead(self) -> float:
+        """Contraction from the start of the epoch to its last noise."""
         if not self.private_steps:
-            return self.public_factor
+            return self.carry
         rate = self.private_rate
         private = float(rate.contraction ** (self.private_steps - 1)) * rate.last
-        return private * self.public_factor
+        return private * self.carry
+
+    @property
+    def factor(self) -> float:
+        """Product of the contraction factors of all gradient steps."""
+        return self.lead * self.tail
 
     @cached_property
     def variance_after(self) -> float:
-        """Noise from the last private step to the last step, as it stands at the end.
+        """Noise from the last private step on, as it stands at the last noise.
 
         In an epoch without private steps: the noise of all of it.
         """
-        variance = 0.0
-        if self.every_step and self.public_steps:
+        weight = self.carry**2 if self.private_steps else 0.0
+        if self.public_noise:
             rate = self.public_rate
             rest = geometric(rate.contraction**2, self.public_steps - 1)
-            variance = 1 + rate.last**2 * rest
-        if self.private_steps:
-            variance += self.public_factor**2
-        return variance * self.noise**2
+            weight += 1 + rate.last**2 * rest
+        return weight * self.noise**2
 
     @cached_property
     def variance_before(self) -> float:
-        """Noise of the private steps before the last one, as it stands at the end."""
+        """Noise of the private steps before the last one, at the last noise."""
         if not self.every_step or self.private_steps < 2:
             return 0.0
         rate = self.private_rate
         rest = geometric(rate.contraction**2, self.private_steps - 1)
-        return rest * (self.noise * self.public_factor * rate.last) ** 2
+        return rest * (self.noise * self.carry * rate.last) ** 2
 
     @property
     def contracts(self) -> bool:
@@ -156,7 +177,7 @@ class Plan:
         """
         variance, weight, last = 0.0, 1.0, True
         for count, epoch in reversed(self.runs):
-            own = epoch.variance_after + epoch.variance_before
+            own = (epoch.variance_after + epoch.variance_before) * epoch.tail**2
             if last:  # the proximal step after the last epoch is left out
                 variance, weight, count = own, epoch.factor, count - 1
                 last = False
@@ -218,6 +239,9 @@ def _read_epoch(mechanism: Mechanism, epoch: Epoch, number: int) -> EpochSteps:
     public = mechanism.public_steps(epoch)
     eta = epoch.learning_rate
     shift = eta * gradient_difference(mechanism) / b if private else 0.0
+    noise = eta * epoch.noise_std
+    _in_range(number, "noise_std", noise, epoch.noise_std == 0)
+    _in_range(number, "sensitivity / batch_size", shift, private == 0)
     return EpochSteps(
         number=number,
         private_steps=private,
@@ -225,7 +249,7 @@ def _read_epoch(mechanism: Mechanism, epoch: Epoch, number: int) -> EpochSteps:
         last_private_rows=epoch.private_rows - (private - 1) * b if private else 0,
         learning_rate=eta,
         shift=shift,
-        noise=eta * epoch.noise_std,
+        noise=noise,
         every_step=epoch.placement is Placement.EVERY_STEP,
         private_rate=_rate(
             mechanism, epoch, "row_norm", mechanism.row_norm, epoch.private_rows
@@ -239,6 +263,15 @@ def _read_epoch(mechanism: Mechanism, epoch: Epoch, number: int) -> EpochSteps:
         ),
         prox_contraction=mechanism.penalty.contraction(mechanism.prox_step(epoch)),
     )
+
+
+def _in_range(number: int, name: str, value: float, absent: bool) -> None:
+    """Squares and quotients of shifts and noise must not leave the range of float."""
+    if not absent and not _SMALLEST <= value <= _LARGEST:
+        raise InvalidParameterError(
+            f"learning_rate * {name} must be within [{_SMALLEST:g}, {_LARGEST:g}], got "
+            f"{value!r} in epoch {number}"
+        )
 
 
 def _rate(
@@ -257,14 +290,19 @@ def _rate(
     smoothness = loss.smoothness(_bound(bound))
     if not math.isfinite(smoothness):
         return Rate(
-            failure=f"the smoothness of loss {loss.kind!r} is unknown, {name} is None",
+            failure=f"the smoothness of loss {loss.kind!r} has no bound at "
+            f"{name}={bound!r}",
             remedy=f"set {name}, a bound on the norm of every possible row",
         )
+    # closed although L is rounded: Rows keeps 1e-12 below the bound on the norm
     if eta * smoothness > 2:
+        limit = 2 / smoothness
+        if limit * smoothness > 2:
+            limit = math.nextafter(limit, 0)
         return Rate(
             failure=f"learning_rate {eta:g} is above its limit 2/L = "
-            f"{2 / smoothness:.6g} (L = {smoothness:.6g} from {name}={bound!r})",
-            remedy=f"lower learning_rate to {2 / smoothness:.6g} or less",
+            f"{limit:.6g} (L = {smoothness:.6g} from {name}={bound!r})",
+            remedy=f"lower learning_rate to {limit!r} or less",
         )
     if mechanism.clip_norm is not None:
         return Rate()
@@ -329,6 +367,18 @@ def basics(plan: Plan, released: str) -> list[Assumption]:
             )
         )
     return assumptions
+
+
+def proximal(plan: Plan) -> Assumption:
+    """The assumption, with numbers, that the proximal steps are nonexpansive."""
+    penalty = plan.mechanism.penalty
+    return Assumption(
+        "proximal steps nonexpansive",
+        "The proximal step of a convex penalty is nonexpansive, and contracts if "
+        "the penalty is strongly convex.",
+        f"penalty {penalty.kind!r}, smallest contraction factor "
+        f"{min(e.prox_contraction for _, e in plan.runs)!r}",
+    )
 
 
 def nonexpansive(

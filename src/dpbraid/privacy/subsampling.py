@@ -38,6 +38,7 @@ Array = NDArray[np.float64]
 _RESOLUTION = 1 / 32
 _LARGEST_GRID = 1 << 15
 _REACH = 13.4
+_COARSEST = 50.0
 _BEYOND = 1e-40
 _MISPLACED = 1e-17
 _LARGEST_FFT = 1 << 23
@@ -101,29 +102,37 @@ class EpochLaw:
 
 @dataclass(frozen=True, eq=False)
 class ComposedCurve(Curve):
-    """D4: adaptive composition of `count` times each epoch law."""
+    """D4: adaptive composition of `count` times each epoch law.
+
+    worst: mu of the same composition without the secret, every row at its worst
+    position. It holds as well, and is the guarantee where the grid gives no better.
+    """
 
     laws: tuple[tuple[int, EpochLaw], ...]
-    hint: float
+    worst: float
 
     def scaled(self, factor: float) -> ComposedCurve:  # noqa: D102
         laws = tuple((count, law.scaled(factor)) for count, law in self.laws)
-        return ComposedCurve(laws, self.hint / factor)
+        return ComposedCurve(laws, self.worst / factor)
 
     def noise_factor(self, epsilon: float, delta: float) -> float:
-        """Bracketing from the factor that composition without secrecy needs (hint)."""
-        start = self.hint / gaussian.gaussian_mu(epsilon, delta)
+        """Bracketing from the factor that composition without the secret needs."""
+        start = self.worst / gaussian.gaussian_mu(epsilon, delta)
         return bracketed_factor(
             lambda f: self.scaled(f).delta(epsilon), delta, start, 1e-8
         )
 
     def delta(self, epsilon: float) -> float:  # noqa: D102
+        return min(self._delta(epsilon), gaussian.delta_scalar(epsilon, self.worst))
+
+    def _delta(self, epsilon: float) -> float:
+        """By the grid."""
         epochs = sum(count for count, _ in self.laws)
         variance = sum(count * law.variance for count, law in self.laws) / epochs
         reach = max(law.reach for _, law in self.laws)
-        if not math.isfinite(reach) or variance == 0:
-            return 1.0
         step = max(math.sqrt(variance) * _RESOLUTION, reach / _LARGEST_GRID)
+        if not 0 < step < _COARSEST:
+            return 1.0
         pairs = [(count, _losses(law, step)) for count, law in self.laws]
         infinite = -math.expm1(
             sum(count * math.log1p(-pair.infinite) for count, pair in pairs)
