@@ -1,4 +1,4 @@
-"""The fast engine is the literal one on the same noise vectors, whatever way it takes."""
+"""The fast engine is the literal one on the same noise vectors, by all its ways."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_one_column_is_the_literal_engine(
 def test_columns_are_single_runs(
     m: db.Mechanism, d: int, seed: int, way: int | None, rates: list[float]
 ) -> None:
-    """Each column has its own learning rates and noise; zero noise beside others too."""
+    """Each column has its own learning rates and its own noise."""
     m = replace(m, start=db.Given(10))
     private, public = tables(m, d, seed)
     start = np.full(d, -0.2)
@@ -259,7 +259,7 @@ class _Normals(np.random.Generator):
 def test_squared_loss_has_its_exact_mean_and_covariance(
     batch: int, columns: int, way: int
 ) -> None:
-    """The unclipped iterate is affine in the normals: read the map off, normal by normal.
+    """The unclipped iterate is affine in the normals: read the map off, one by one.
 
     x <- (I - eta H_t) x + eta g_t - eta rho, H_t = 2/b sum a a^T, g_t = 2/b sum y a.
     """
@@ -345,6 +345,10 @@ def test_columns_must_share_all_but_rates_and_noise() -> None:
         Columns.of([])
 
 
+def recorder(seen: list[tuple[int, ...]]) -> Any:
+    return lambda *counts: seen.append(counts)
+
+
 def test_progress_counts_steps_and_nothing_else() -> None:
     m = db.interleaved(
         100,
@@ -356,14 +360,14 @@ def test_progress_counts_steps_and_nothing_else() -> None:
     )
     private, public = tables(m, 4, 0)
     for way in (0, 9, None):
-        seen: list[tuple[int, int]] = []
+        seen: list[tuple[int, ...]] = []
         engine = Blocked(
             Columns.of([m]),
             Table.of(private, m.loss, None, np.float64),
             Table.of(public, m.loss, None, np.float64),
             np.zeros((4, 1)),
             Gaussian(np.random.default_rng(0)),
-            progress=lambda done, total: seen.append((done, total)),
+            progress=recorder(seen),
             rows_per_block=way,
         )
         for _ in engine.epochs(np.random.default_rng(0)):
