@@ -21,9 +21,11 @@ are at most K E, hence K E/shift times the uses so far: that is the loss there. 
 the same to divide every noise_std by 1 + noise_loss.
 
 **Errors of one step** (u = 2^-53; sums in any order, products fused or not; see
-``_step_error``), from the standard model fl(a op b) = (a op b)(1 + e), |e| <= u:
+``_StepError``), from the standard model fl(a op b) = (a op b)(1 + e), |e| <= u:
 
-- a margin: m u |a| |x| with m = `_DOT_TERMS` roundings on the way of each product;
+- a margin: d u |a| |x|, as each product is rounded at most d times on its way; or,
+  where it is <a, x'> - s <a, a'> for the x = x' - s a' before, another (d + 4) u of
+  |a| |s a'|, |s a'| <= eta G, and 4 u |a| |x| for x and the difference;
 - its slope: curvature times that, and SLOPE_ULPS u relative to the slope itself, which
   every slope function has to keep (tests/engine/test_numeric.py holds them to it);
 - clipping is 1-Lipschitz in the slope; limits are lowered by more than their rounding;
@@ -51,10 +53,6 @@ from dpbraid.release import NumericModel
 UNIT = 2.0**-53
 # A float64 slope is within SLOPE_ULPS * UNIT of the exact one, relative to it.
 SLOPE_ULPS = 8
-# The compiled loops add a margin up from pieces of this length, each in any order.
-PIECE = 128
-# From this many rows a step on, margins come from matrix products.
-WIDE_BATCH = 48
 # Second-order terms: products of (1 + e) expand to less than this times their sum.
 _SECOND_ORDER = 1.01
 # Underflow adds less than this to any error of a step.
@@ -251,7 +249,8 @@ class _StepError:
         if isinstance(loss, MarginLoss):
             assert self.gradient is not None
             # |a| |slope(m^) - slope(m)| <= curvature |a| |m^ - m|
-            margin = loss.curvature * self.row * _dot_terms(d, b) * self.row * self.norm
+            sizes = self.norm + eta * self.gradient
+            margin = loss.curvature * self.row * (d + 4) * self.row * sizes
             relative = (SLOPE_ULPS + b + 8) * self.gradient
         else:
             bound = self.norm + self.row if self.gradient is None else self.gradient
@@ -259,17 +258,6 @@ class _StepError:
             margin, relative = 0.0, (3 * d + b + 40) * bound
         error = UNIT * (eta * (margin + relative) + 2 * self.norm)
         return error * _SECOND_ORDER + _UNDERFLOW
-
-
-def _dot_terms(dimension: int, batch_size: int) -> float:
-    """Roundings on the way of a product through a margin's sum.
-
-    Compiled steps add pieces of PIECE products; the matrix products of wide minibatches
-    add in an order that is not ours.
-    """
-    if batch_size >= WIDE_BATCH:
-        return dimension + 2
-    return min(dimension, PIECE + dimension / PIECE + 2) + 2
 
 
 def _power_below(value: float) -> float:

@@ -1,4 +1,4 @@
-"""The fast engine is the literal one on the same noise vectors, whatever way it takes."""
+"""The fast engine is the literal one on the same noise vectors, by all its ways."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_one_column_is_the_literal_engine(
 def test_columns_are_single_runs(
     m: db.Mechanism, d: int, seed: int, way: int | None, rates: list[float]
 ) -> None:
-    """Each column has its own learning rates and noise; zero noise beside others too."""
+    """Each column has its own learning rates and its own noise."""
     m = replace(m, start=db.Given(10))
     private, public = tables(m, d, seed)
     start = np.full(d, -0.2)
@@ -235,22 +235,18 @@ def test_the_bridge_has_exactly_the_law_of_the_partial_sums(
     assert np.max(error) < (1e-10 if batch > 1 else 1e-12)
 
 
-class _Normals(np.random.Generator):
+class OneNormal(Gaussian):
     """Zeros but for one normal, number `hot` of all that are asked for."""
 
     def __init__(self, hot: int) -> None:
-        super().__init__(np.random.PCG64(0))
+        super().__init__(np.random.default_rng(0))
         self.hot, self.asked = hot, 0
 
-    def standard_normal(  # type: ignore[override]
-        self, size: Any = None, dtype: Any = np.float64, out: Any = None
-    ) -> Any:
-        values = np.zeros(size) if out is None else out
-        values[...] = 0
-        if 0 <= self.hot - self.asked < values.size:
-            values.flat[self.hot - self.asked] = 1.0
-        self.asked += values.size
-        return values
+    def fill(self, out: Any) -> None:
+        out[:] = 0
+        if 0 <= self.hot - self.asked < out.size:
+            out[self.hot - self.asked] = 1.0
+        self.asked += out.size
 
 
 @pytest.mark.parametrize("batch", [1, 3])
@@ -259,7 +255,7 @@ class _Normals(np.random.Generator):
 def test_squared_loss_has_its_exact_mean_and_covariance(
     batch: int, columns: int, way: int
 ) -> None:
-    """The unclipped iterate is affine in the normals: read the map off, normal by normal.
+    """The unclipped iterate is affine in the normals: read the map off, one by one.
 
     x <- (I - eta H_t) x + eta g_t - eta rho, H_t = 2/b sum a a^T, g_t = 2/b sum y a.
     """
@@ -291,19 +287,19 @@ def test_squared_loss_has_its_exact_mean_and_covariance(
         mean, covariance = shrink * mean, shrink**2 * covariance
 
     def run(hot: int) -> tuple[np.ndarray, int]:
-        rng = _Normals(hot)
+        noise = OneNormal(hot)
         X = np.zeros((d, columns))
         engine = Blocked(
             Columns.of([m] * columns),
             Table.of(private, m.loss, None, np.float64),
             Table.of(public, m.loss, None, np.float64),
             X,
-            Gaussian(rng),
+            noise,
             rows_per_block=way,
         )
         for _ in engine.epochs(np.random.default_rng(0)):
             pass
-        return X[:, -1], rng.asked
+        return X[:, -1], noise.asked
 
     center, asked = run(-1)
     np.testing.assert_allclose(center, mean, rtol=1e-12)
@@ -345,6 +341,10 @@ def test_columns_must_share_all_but_rates_and_noise() -> None:
         Columns.of([])
 
 
+def recorder(seen: list[tuple[int, ...]]) -> Any:
+    return lambda *counts: seen.append(counts)
+
+
 def test_progress_counts_steps_and_nothing_else() -> None:
     m = db.interleaved(
         100,
@@ -356,14 +356,14 @@ def test_progress_counts_steps_and_nothing_else() -> None:
     )
     private, public = tables(m, 4, 0)
     for way in (0, 9, None):
-        seen: list[tuple[int, int]] = []
+        seen: list[tuple[int, ...]] = []
         engine = Blocked(
             Columns.of([m]),
             Table.of(private, m.loss, None, np.float64),
             Table.of(public, m.loss, None, np.float64),
             np.zeros((4, 1)),
             Gaussian(np.random.default_rng(0)),
-            progress=lambda done, total: seen.append((done, total)),
+            progress=recorder(seen),
             rows_per_block=way,
         )
         for _ in engine.epochs(np.random.default_rng(0)):

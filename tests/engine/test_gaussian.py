@@ -44,7 +44,7 @@ def of(m: int, positive: bool = True) -> int:
 
 
 def tails(rng: np.random.Generator, count: int) -> list[int]:
-    """Half uniform, half spread evenly over the exponents down to 2^-16 of the least."""
+    """Half uniform, half spread evenly over the exponents from 32 to 63."""
     uniform = rng.integers(0, 2**63, count // 2, dtype=np.int64)
     spread = 2.0 ** rng.uniform(32, 63, count - count // 2)
     return [int(m) for m in uniform] + [int(m) for m in spread]
@@ -66,7 +66,7 @@ def test_pi_and_the_tail_against_mpmath() -> None:
 
 
 def test_the_quantile_is_as_accurate_as_the_sampler_needs() -> None:
-    """Measured: 5e-16 (1 + z); the sampler spends 4e-15 (1 + z) on it and on the rest."""
+    """Measured: 5e-16 (1 + z); the sampler spends 4e-15 (1 + z) on it and the rest."""
     worst = 0.0
     with mpmath.workdps(50):
         for m in tails(np.random.default_rng(0), ROUNDED):

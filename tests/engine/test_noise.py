@@ -46,7 +46,7 @@ def aes_128(key: bytes, block: bytes) -> bytes:
             word[0] ^= factor
             factor = _times(factor, 2)
         words.append([a ^ b for a, b in zip(words[i - 4], word, strict=True)])
-    keys = [sum(words[4 * r : 4 * r + 4], []) for r in range(11)]
+    keys = [[b for word in words[4 * r : 4 * r + 4] for b in word] for r in range(11)]
     state = [a ^ b for a, b in zip(block, keys[0], strict=True)]
     for r in range(1, 11):
         state = [S_BOX[b] for b in state]

@@ -22,7 +22,6 @@ from dpbraid.engine.columns import AnyArray, Array, Columns, Slope, Table
 from dpbraid.engine.noise import Noise
 from dpbraid.losses import MarginLoss
 from dpbraid.mechanism import Placement
-from dpbraid.numeric import WIDE_BATCH
 from dpbraid.penalties import NoPenalty
 
 Progress = Callable[[int, int], None]
@@ -64,6 +63,7 @@ class Blocked:
         self._step = np.empty(count, X.dtype)
         self._D = np.zeros_like(X)
         self._gemm = _gemm(X.dtype)
+        self._rows = {noisy: self._block_rows(noisy) for noisy in (False, True)}
 
     def epochs(self, order_rng: np.random.Generator) -> Iterator[None]:
         """Yields after each epoch."""
@@ -93,12 +93,11 @@ class Blocked:
         """Take the steps on these rows; noise on each of them where `noisy`."""
         if len(rows) == 0:
             return
-        if self._batch >= WIDE_BATCH:
+        if self._batch >= costs.WIDE_BATCH:
             self._wide(table, rows, eta, scales, noisy)
             return
-        block = self._block_rows(noisy)
-        if block:
-            self._blocks(table, rows, eta, scales, noisy, block)
+        if self._rows[noisy]:
+            self._blocks(table, rows, eta, scales, noisy, self._rows[noisy])
         else:
             self._loop(table, rows, eta, scales, noisy)
 
@@ -148,9 +147,12 @@ class Blocked:
     ) -> None:
         s, X, D, step = self._slope, self._X, self._D, self._step
         one, b = X.shape[1] == 1, self._batch
+        short = len(X) <= costs.SHORT_ROW
         data = (table.X, table.y, table.limits, rows)
         loss = (s.address, s.parameter)
-        if self._is_margin and one and b == 1:
+        if self._is_margin and one and b == 1 and short and len(noise) == 0:
+            kernels.short_steps_one(X[:, 0], *data, eta[0], *loss)
+        elif self._is_margin and one and b == 1:
             kernels.steps_one(X[:, 0], *data, eta[0], *loss, noise, scales[0])
         elif self._is_margin and one:
             x, moved = X[:, 0], D[:, 0]

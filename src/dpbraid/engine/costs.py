@@ -13,12 +13,16 @@ from dataclasses import dataclass
 PIECE = 20_000_000
 # Rows that are copied side by side for the matrix products.
 MAX_ROWS = 256
+# From this many rows a step on, margins come from matrix products.
+WIDE_BATCH = 48
+# Rows up to this long are waiting for slopes more than for memory.
+SHORT_ROW = 256
 _BLOCK_SIZES = (16, 24, 32, 48, 64, 96, 128)
 
 _FLOP = 0.035  # a multiply-add of a loop over one row in cache, float64
 _PRODUCT = 0.022  # a multiply-add of a matrix product
 _GRAM = 0.022  # a multiply-add of the Gram kernel (half of the square is computed)
-_NORMAL = 9.0  # a standard normal
+_NORMAL = 4.0  # a standard normal
 _SLOPE = 6.0  # one slope
 _CALL = 25_000.0  # the Python around one block
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -93,19 +94,40 @@ class Noise(Protocol):
         """X <- X - rates * stds * rho for one vector: the noise of an epoch's end."""
 
 
-@dataclass(frozen=True)
 class Gaussian:
-    """Gaussian noise in the floating-point numbers of the state."""
+    """Gaussian noise in the floating-point numbers of the state.
 
-    rng: Generator
+    Normals are drawn ahead, AHEAD at a time: a call of the compiled generator costs as
+    much as thousands of them.
+    """
+
+    AHEAD = 2**14
+
+    def __init__(self, rng: Generator) -> None:
+        self._rng = rng
+        self._drawn = np.empty(self.AHEAD)
+        self._used = self.AHEAD
+
+    def fill(self, out: AnyArray) -> None:
+        """Fill `out` of shape (count,) with the next normals of the stream."""
+        first = 0
+        while first < len(out):
+            if self._used == self.AHEAD:
+                kernels.normals(self._rng, self._drawn)
+                self._used = 0
+            count = min(len(out) - first, self.AHEAD - self._used)
+            used = self._drawn[self._used : self._used + count]
+            out[first : first + count] = used
+            self._used += count
+            first += count
 
     def steps(self, out: AnyArray) -> None:
         """Draw d normals a step."""
-        self.rng.standard_normal(out=out, dtype=out.dtype)
+        self.fill(out.reshape(-1))
 
     def total(self, steps: int, out: AnyArray) -> None:
         """W_B ~ N(0, B I)."""
-        self.rng.standard_normal(out=out, dtype=out.dtype)
+        self.fill(out)
         out *= out.dtype.type(np.sqrt(steps))
 
     def partial(
@@ -118,12 +140,14 @@ class Gaussian:
         out: AnyArray,
     ) -> None:
         """Draw the bridge z | W_B of ENGINE.md with one normal a row."""
-        normals = self.rng.standard_normal(len(times))
+        normals = np.empty(len(times))
+        self.fill(normals)
         kernels.bridge(steps, times, products, gram, normals, out)
 
     def end(self, X: AnyArray, rates: Array, stds: Array) -> None:
         """Draw one vector for all columns."""
-        rho = self.rng.standard_normal(len(X), dtype=X.dtype)
+        rho = np.empty(len(X), X.dtype)
+        self.fill(rho)
         X -= rho[:, None] * (rates * stds).astype(X.dtype)
 
 
@@ -141,9 +165,7 @@ class OnGrid:
 
     def end(self, X: AnyArray, rates: Array, stds: Array) -> None:
         """X <- gamma (round(X / gamma) + round(Z / gamma)), Z ~ N(0, (rate std)^2)."""
-        cells = (
-            Fraction(float(rates[0])) * Fraction(float(stds[0])) / Fraction(self.grid)
-        )
+        cells = _cells(float(rates[0]), float(stds[0]), self.grid)
         drawn = gaussian.draw(self.rng, len(X), cells)
         X /= self.grid
         np.rint(X, out=X)
@@ -172,6 +194,12 @@ class OnGrid:
     ) -> None:
         """Not on this grid."""
         raise NotImplementedError(_ONLY_AT_ENDS)
+
+
+@lru_cache
+def _cells(rate: float, std: float, grid: float) -> Fraction:
+    """Rate std / grid, exactly."""
+    return Fraction(rate) * Fraction(std) / Fraction(grid)
 
 
 _ONLY_AT_ENDS = "noise on a grid is for the ends of epochs"
