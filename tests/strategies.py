@@ -20,6 +20,7 @@ PENALTIES = (
     db.ElasticNet(0.1, 0.4),
     db.Ball(1.5),
     db.Box(-0.5, 1.0),
+    db.FreeLast(db.Lasso(0.2)),
 )
 ORDERS = (
     db.Incremental(),

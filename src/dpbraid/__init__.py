@@ -15,7 +15,7 @@ from dpbraid.mechanism import (
     public_only,
 )
 from dpbraid.orders import Incremental, Reshuffle, ShuffleBuffer, ShuffleOnce
-from dpbraid.penalties import Ball, Box, ElasticNet, Lasso, NoPenalty, Ridge
+from dpbraid.penalties import Ball, Box, ElasticNet, FreeLast, Lasso, NoPenalty, Ridge
 from dpbraid.rows import InvalidRowsError, Rows
 from dpbraid.starts import Given, Normal, Zeros
 
@@ -27,6 +27,7 @@ __all__ = [
     "DpbraidError",
     "ElasticNet",
     "Epoch",
+    "FreeLast",
     "Given",
     "Huber",
     "Incremental",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,6 +173,30 @@ class Box(Penalty):
 
     def prox(self, x: Array, step: Step) -> Array:  # noqa: D102
         return np.clip(x, self.lower, self.upper)
+
+
+@dataclass(frozen=True)
+class FreeLast(Penalty):
+    """A penalty on all coordinates but the last, which is left alone: an intercept.
+
+    `penalty` may be given as the JSON object of a penalty.
+    """
+
+    penalty: Penalty
+    kind = "free_last"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.penalty, Penalty):
+            object.__setattr__(self, "penalty", Penalty.from_json(self.penalty))
+
+    def value(self, x: Array) -> float:  # noqa: D102
+        return self.penalty.value(x[:-1])
+
+    def prox(self, x: Array, step: Step) -> Array:  # noqa: D102
+        return np.concatenate([self.penalty.prox(x[:-1], step), x[-1:]])
+
+    def to_json(self) -> dict[str, Any]:  # noqa: D102
+        return {"kind": self.kind, "penalty": self.penalty.to_json()}
 
 
 def _soft_threshold(x: Array, threshold: Step) -> Array:

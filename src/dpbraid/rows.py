@@ -18,6 +18,8 @@ Array = NDArray[np.float64]
 
 # Rows are scaled a little below the bound, so that rounding cannot lift them over it.
 _ROUNDING_MARGIN = 1 - 1e-12
+# Numbers that are worked on at once: temporaries stay small beside the table.
+_PIECE = 2**17
 
 
 class InvalidRowsError(_validate.DpbraidError):
@@ -59,11 +61,7 @@ class Rows:
                 _validate.positive(**{name: bound})
         X = _matrix(X)
         if row_norm is not None:
-            norms = np.linalg.norm(X, axis=1, keepdims=True)
-            over = norms > row_norm * _ROUNDING_MARGIN
-            # divide first: row_norm / norm can be subnormal for huge rows
-            scaled = X / np.where(over, norms, 1.0) * (row_norm * _ROUNDING_MARGIN)
-            X = np.where(over, scaled, X)
+            _scale_down(X, row_norm * _ROUNDING_MARGIN)
         if y is not None:
             y = _vector(y, len(X))
             if label_bound is not None:
@@ -93,6 +91,18 @@ class Rows:
         )
 
 
+def _scale_down(X: Array, norm: float) -> None:
+    """Scale rows over the norm down to it, in place and in small pieces."""
+    step = max(1, _PIECE // X.shape[1])
+    for first in range(0, len(X), step):
+        piece = X[first : first + step]
+        norms = np.linalg.norm(piece, axis=1, keepdims=True)
+        over = norms > norm
+        # divide first: norm / norms can be subnormal for huge rows
+        scaled = piece / np.where(over, norms, 1.0) * norm
+        np.copyto(piece, scaled, where=over)
+
+
 def _matrix(X: Any) -> Array:
     try:
         matrix = np.array(X, dtype=np.float64, order="C")
@@ -105,8 +115,9 @@ def _matrix(X: Any) -> Array:
             "X must be a table of shape (n, d) with n >= 1 and d >= 1, got shape "
             f"{matrix.shape}"
         )
-    # The largest |x| whose square still sums without overflow over d columns.
-    if not np.all(np.abs(matrix) < 1e150):
+    # The largest |x| whose square still sums without overflow over d columns. A NaN
+    # makes both comparisons false.
+    if not (matrix.min() > -1e150 and matrix.max() < 1e150):
         raise InvalidRowsError("X must be finite (no NaN, no entry beyond 1e150)")
     return matrix
 

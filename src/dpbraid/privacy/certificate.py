@@ -23,7 +23,12 @@ from dpbraid._validate import InvalidParameterError
 from dpbraid.losses import Loss
 from dpbraid.mechanism import Mechanism
 from dpbraid.privacy.account import account
-from dpbraid.privacy.profile import Assumption, PrivacyProfile
+from dpbraid.privacy.profile import (
+    Assumption,
+    GaussianCurve,
+    PrivacyAssumptionError,
+    PrivacyProfile,
+)
 from dpbraid.release import NoiseSource, NumericModel
 from dpbraid.starts import Given
 
@@ -33,7 +38,7 @@ ADJACENCY = (
     "number of private rows n is public."
 )
 RELEASED = (
-    "The last iterate of one run, and what is computed from it without the private "
+    "The last iterate of each run, and what is computed from it without the private "
     "rows. No other iterate, gradient, loss or statistic of private rows leaves it."
 )
 PUBLIC_ROWS = (
@@ -44,11 +49,13 @@ PUBLIC_ROWS = (
 
 @dataclass(frozen=True)
 class Certificate:
-    """A guarantee for the release of one run of a mechanism.
+    """A guarantee for the release of one or more runs of a mechanism.
 
     epsilon: the guarantee at delta; None where there is none (a seeded run). mu: the
-    Gaussian guarantee, where the analysis gives one. declarations: what the user says
-    and the software cannot check. versions: (name, version) of the software.
+    Gaussian guarantee, where the analysis gives one. runs: how many independent runs
+    on the same private rows the guarantee covers together (one-vs-rest has one a
+    class). declarations: what the user says and the software cannot check. versions:
+    (name, version) of the software.
     """
 
     mechanism: Mechanism
@@ -61,6 +68,12 @@ class Certificate:
     numeric: NumericModel
     declarations: tuple[str, ...]
     versions: tuple[tuple[str, str], ...]
+    runs: int = 1
+
+    @property
+    def accounted(self) -> Mechanism:
+        """The one mechanism in real arithmetic whose guarantee all runs have."""
+        return accounted(self.mechanism, self.numeric, self.runs)
 
     @property
     def is_private(self) -> bool:
@@ -84,6 +97,7 @@ class Certificate:
             "noise_source": self.noise_source.value,
             "numeric": dataclasses.asdict(self.numeric),
             "mechanism": self.mechanism.to_json(),
+            "runs": self.runs,
             "versions": dict(self.versions),
         }
 
@@ -94,7 +108,7 @@ class Certificate:
             data,
             "certificate",
             "schema guarantee assumptions declarations noise_source numeric mechanism "
-            "versions",
+            "runs versions",
         )
         if top["schema"] != SCHEMA:
             raise InvalidParameterError(
@@ -122,6 +136,7 @@ class Certificate:
         for name in ("grid", "iterate_bound"):
             if numeric[name] is not None:
                 _validate.positive(**{name: numeric[name]})
+        _validate.integer(1, runs=top["runs"])
         versions = top["versions"]
         if not isinstance(versions, dict):
             raise InvalidParameterError("versions must be a JSON object")
@@ -154,6 +169,7 @@ class Certificate:
                 (_text(name, "name"), _text(version, "version"))
                 for name, version in versions.items()
             ),
+            runs=top["runs"],
         )
 
     def dumps(self) -> str:
@@ -182,15 +198,16 @@ def certify(
     numeric: NumericModel,
     analysis: str = "best",
     declarations: tuple[str, ...] = (),
+    runs: int = 1,
 ) -> Certificate:
-    """The certificate of a run of the mechanism.
+    """The certificate of a run of the mechanism, or of several on the same rows.
 
     The guarantee is that of the mechanism with its noise divided by 1 + noise_loss
     (PRIVACY.md 10.2), at the smallest epsilon that the analysis proves for delta. A
     user seed is no noise to those who know it: such a run is never certified.
     """
     _validate.probability(delta=delta)
-    profile = _guarantee(mechanism, numeric, analysis)
+    profile = guarantee(accounted(mechanism, numeric, runs), analysis, runs)
     epsilon = profile.epsilon(delta)
     winner = profile.at(epsilon) if math.isfinite(epsilon) else profile
     certified = noise_source is NoiseSource.OS_ENTROPY and math.isfinite(epsilon)
@@ -205,18 +222,35 @@ def certify(
         numeric=numeric,
         declarations=_declared(mechanism) + declarations,
         versions=_versions(),
+        runs=runs,
     )
 
 
-def accounted(mechanism: Mechanism, numeric: NumericModel) -> Mechanism:
-    """The mechanism in real arithmetic whose guarantee the run has."""
-    return mechanism.with_noise((1 - 1e-15) / (1 + numeric.noise_loss))
+def accounted(mechanism: Mechanism, numeric: NumericModel, runs: int = 1) -> Mechanism:
+    """The mechanism in real arithmetic whose guarantee the runs have together.
+
+    R runs of a mu-GDP mechanism compose exactly to sqrt(R) mu. In the Gaussian analyses
+    mu is proportional to 1/noise, so this is one run with its noise over sqrt(R).
+    """
+    _validate.integer(1, runs=runs)
+    return mechanism.with_noise(
+        (1 - 1e-15) / (1 + numeric.noise_loss) / math.sqrt(runs)
+    )
 
 
-def _guarantee(
-    mechanism: Mechanism, numeric: NumericModel, analysis: str
-) -> PrivacyProfile:
-    return account(accounted(mechanism, numeric), analysis)
+def guarantee(mechanism: Mechanism, analysis: str, runs: int) -> PrivacyProfile:
+    """The profile of a mechanism that stands for `runs` runs (see `accounted`).
+
+    Raises PrivacyAssumptionError where the analysis is not Gaussian and runs > 1.
+    """
+    profile = account(mechanism, analysis)
+    if runs > 1 and not isinstance(profile.curve, GaussianCurve):
+        raise PrivacyAssumptionError(
+            f"{runs} runs compose exactly only where mu describes each of them, and "
+            f"analysis {analysis!r} gives none",
+            "choose epoch_end, composition or hidden_state",
+        )
+    return profile
 
 
 def _declared(mechanism: Mechanism) -> tuple[str, ...]:
@@ -290,9 +324,9 @@ def _page(c: Certificate) -> str:
         (
             "2. What is guaranteed for whom",
             [
-                "Data accesses covered: one run of the mechanism below. Choosing its "
-                "settings with the help of private rows, or running it again, is not "
-                "covered.",
+                f"Data accesses covered: {_runs(c.runs)} of the mechanism below. "
+                "Choosing its settings with the help of private rows, or running it "
+                "again, is not covered.",
                 f"Output: {RELEASED}",
                 "Unit of privacy: one row of the private table, used at most once in "
                 "an epoch. If one person contributes m rows, the guarantee for that "
@@ -347,6 +381,10 @@ def _page(c: Certificate) -> str:
         ]
         lines.append("")
     return "\n".join(lines)
+
+
+def _runs(runs: int) -> str:
+    return "one run" if runs == 1 else f"{runs} runs, composed exactly,"
 
 
 def _up(value: float) -> str:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from dpbraid._validate import DpbraidError
 from dpbraid.numeric import numeric_model
 from dpbraid.privacy import independent
-from dpbraid.privacy.account import account
-from dpbraid.privacy.certificate import PUBLIC_ROWS, Certificate, accounted
+from dpbraid.privacy.certificate import PUBLIC_ROWS, Certificate, guarantee
 from dpbraid.release import NoiseSource
 
 # What the quadratures of the second route may add to delta, relative to it.
@@ -63,7 +62,7 @@ def _numeric(c: Certificate) -> Check:
 def _assumptions(c: Certificate) -> Check:
     """The analysis accepts the mechanism, on exactly the assumptions of the file."""
     try:
-        profile = account(accounted(c.mechanism, c.numeric), c.analysis)
+        profile = guarantee(c.accounted, c.analysis, c.runs)
     except DpbraidError as error:
         return Check("assumptions", False, str(error))
     if profile.assumptions != c.assumptions:
@@ -74,7 +73,7 @@ def _assumptions(c: Certificate) -> Check:
 def _guarantee(c: Certificate) -> Check:
     if c.epsilon is None:
         return Check("epsilon", False, "the certificate promises nothing")
-    mechanism, limit = accounted(c.mechanism, c.numeric), c.delta * (1 + TOLERANCE)
+    mechanism, limit = c.accounted, c.delta * (1 + TOLERANCE)
     try:
         delta = independent.recheck(mechanism, c.analysis, c.epsilon, target=limit)
     except DpbraidError as error:
@@ -90,7 +89,7 @@ def _mu(c: Certificate) -> Check:
     if c.epsilon is None:
         return Check("mu", False, "mu without epsilon")
     try:
-        mu = account(accounted(c.mechanism, c.numeric), c.analysis).mu
+        mu = guarantee(c.accounted, c.analysis, c.runs).mu
     except DpbraidError as error:
         return Check("mu", False, str(error))
     holds = mu is not None and math.isfinite(mu) and mu <= c.mu * (1 + 1e-12)
