@@ -273,7 +273,8 @@ def _best_rate(known: Facts, schedule: str, placement: Placement, K: int) -> Can
     limit = largest_learning_rate(constants, Form.ITERATED, K)
 
     def at(log_rate: float) -> Bound:
-        return convergence_bound(constants, _with_rate(planned, math.exp(log_rate)))
+        rate = min(math.exp(log_rate), limit)
+        return convergence_bound(constants, planned, learning_rate=rate)
 
     high = math.log(limit)
     low = high - math.log(1e6)
@@ -294,14 +295,6 @@ def _best_rate(known: Facts, schedule: str, placement: Placement, K: int) -> Can
     noise = max(epoch.noise_std for epoch in planned.epochs)
     rate = min(math.exp(log_rate), limit)
     return Candidate(schedule, placement, K, rate, noise, at(math.log(rate)))
-
-
-def _with_rate(mechanism: Mechanism, learning_rate: float) -> Mechanism:
-    kinds = {
-        epoch: replace(epoch, learning_rate=learning_rate)
-        for epoch in set(mechanism.epochs)
-    }
-    return replace(mechanism, epochs=tuple(kinds[epoch] for epoch in mechanism.epochs))
 
 
 def break_even_gap(known: Facts, public: Candidate, without: Candidate) -> float:
