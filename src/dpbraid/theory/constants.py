@@ -175,10 +175,10 @@ def facts(
     """The constants from public facts alone; nothing here reads a private row.
 
     smoothness: L of every row, private or public; distance: |x_1 - x*|; gradient_std:
-    a bound on the root mean square over a table of the rows' gradients, at x* and, where
-    public rows are used, at every x of the domain (G does); public_gap: a bound, there
-    too, on the distance of the mean gradient of the public rows of an epoch from that
-    of all private rows; curvature_gap: the same for mean Hessians (left out:
+    a bound on the root mean square over a table of the rows' gradients, at x* and,
+    where public rows are used, at every x of the domain (G does); public_gap: a bound,
+    there too, on the distance of the mean gradient of the public rows of an epoch from
+    that of all private rows; curvature_gap: the same for mean Hessians (left out:
     smoothness, which always holds). Public rows may come in any order (docs/theory.md
     1.3).
     """
