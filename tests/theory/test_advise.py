@@ -20,10 +20,11 @@ from dpbraid.theory.advise import (
     planned_mechanism,
     possible_schedules,
 )
-from dpbraid.theory.bounds import convergence_bound
+from dpbraid.theory.bounds import TERMS, convergence_bound
 from dpbraid.theory.constants import constants_not_private, facts
 from dpbraid.theory.excess_risk import Setting
 from dpbraid.theory.figures import (
+    LABELS,
     bound_figure,
     excess_risk_curves,
     excess_risk_figure,
@@ -207,7 +208,7 @@ def test_facts_bound_what_is_measured(schedule, order: db.orders.Order) -> None:
 
 
 class TestFigures:
-    def test_bound_figure_stacks_the_terms(self) -> None:
+    def test_bound_figure_draws_the_terms_and_their_sum(self) -> None:
         rng = np.random.default_rng(0)
         X, P = rng.standard_normal((2, 8, 2))
         mechanism = db.pub_priv(
@@ -219,9 +220,13 @@ class TestFigures:
         )
         figure = bound_figure(constants, mechanism)
         (axes,) = figure.axes
-        total = convergence_bound(constants, mechanism).total
-        assert axes.lines[0].get_ydata()[-1] == pytest.approx(total)
-        assert len(axes.collections) == 5
+        bound = convergence_bound(constants, mechanism)
+        ends = {
+            line.get_label().removesuffix(" (below)"): line.get_ydata()[-1]
+            for line in axes.lines
+        }
+        assert ends.pop("bound (their sum)") == pytest.approx(bound.total)
+        assert ends == {LABELS[term]: getattr(bound, term) for term in TERMS}
         assert "NOT PRIVATE" in axes.get_title()
         assert "(proved)" in axes.get_title()
         failing = dataclasses.replace(mechanism, clip_norm=1.0)
@@ -234,8 +239,8 @@ class TestFigures:
             assert len(curves) == 4  # dp and interleaved, two placements
             for curve in curves:
                 assert curve.risks[0] >= curve.risks[1]
-            figure = excess_risk_figure(curves, against)
-            assert len(figure.axes[0].lines) == 4
-            assert figure.axes[0].get_xlabel() == against
+            figure = excess_risk_figure(curves, against, trivial=1.0)
+            assert len(figure.axes[0].lines) == 5
+            assert against in figure.axes[0].get_xlabel()
         with pytest.raises(InvalidParameterError, match="against"):
             excess_risk_curves(known, "delta", [1.0])

@@ -153,6 +153,18 @@ def convergence_bound(
     return _bound(form, terms, additional, betas, conditions, constants.source)
 
 
+def every_form(
+    constants: Constants, mechanism: Mechanism, *, l1_offset: float | None = None
+) -> tuple[Bound, ...]:
+    """The bound in every form; without the printed ones where l1_offset is missing."""
+    offset_missing = isinstance(mechanism.penalty, Lasso) and l1_offset is None
+    return tuple(
+        convergence_bound(constants, mechanism, form, l1_offset=l1_offset)
+        for form in Form
+        if not (form.printed and offset_missing)
+    )
+
+
 def bound_by_epoch(constants: Constants, mechanism: Mechanism) -> tuple[Bound, ...]:
     """The iterated bound after each epoch, s = 1..K, with the noise as it is."""
     learning_rate = common_learning_rate(mechanism)
@@ -200,6 +212,36 @@ def largest_learning_rate(constants: Constants, form: Form | str, epochs: int) -
     mean = max(constants.smoothness, constants.largest_mean_smoothness)
     both = 10 * mean * constants.largest_smoothness * (1 + math.log(epochs))
     return 1 / (2 * constants.n * math.sqrt(both))
+
+
+def best_learning_rate(constants: Constants, mechanism: Mechanism) -> float:
+    """The eta with the least iterated bound, its conditions included.
+
+    Golden section over log eta, from 1e-6 of the largest allowed one on: the terms are
+    powers of eta, up and down.
+    """
+    limit = largest_learning_rate(constants, Form.ITERATED, len(mechanism.epochs))
+
+    def total(log_rate: float) -> float:
+        rate = min(math.exp(log_rate), limit)
+        return convergence_bound(constants, mechanism, learning_rate=rate).total
+
+    top = high = math.log(limit)
+    low = high - math.log(1e6)
+    shrink = (math.sqrt(5) - 1) / 2
+    left, right = high - shrink * (high - low), low + shrink * (high - low)
+    at_left, at_right = total(left), total(right)
+    for _ in range(16):
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - shrink * (high - low)
+            at_left = total(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + shrink * (high - low)
+            at_right = total(right)
+    found = {left: at_left, right: at_right, top: total(top)}
+    return min(math.exp(min(found, key=found.__getitem__)), limit)
 
 
 def common_learning_rate(mechanism: Mechanism) -> float:

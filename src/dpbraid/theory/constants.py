@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,6 +107,10 @@ class Constants:
     def largest_smoothness(self) -> float:
         """Max over epochs of L-hat^(k)*."""
         return max(e.largest_smoothness for e in self.epochs)
+
+    def runs(self) -> list[tuple[int, EpochConstants]]:
+        """The epochs as (how often in a row, constants)."""
+        return [(len(list(group)), at) for at, group in groupby(self.epochs)]
 
 
 def constants_not_private(
@@ -429,7 +434,7 @@ def _accelerated(
             ahead = new + (weight - 1) / following * (new - x)
             weight = following
         x = new
-    raise ArithmeticError(
+    raise InvalidParameterError(
         f"no minimiser within {max_steps} steps: the objective may have none "
         "(separable labels without a penalty); add a penalty or raise max_steps"
     )
