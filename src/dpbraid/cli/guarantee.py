@@ -12,7 +12,7 @@ from dpbraid._validate import InvalidParameterError
 from dpbraid.mechanism import Mechanism
 from dpbraid.privacy import PrivacyProfile
 
-__all__ = ["Analysis", "InvalidParameterError", "Json", "show"]
+__all__ = ["Analysis", "InvalidParameterError", "Json", "finite", "show"]
 
 Analysis = Annotated[
     str,
@@ -81,3 +81,12 @@ def _facts(
             winner.released_std / rates.pop() if len(rates) == 1 else None
         ),
     }
+
+
+def finite(data: Any) -> Any:
+    """Infinite numbers as None: JSON has none."""
+    if isinstance(data, dict):
+        return {name: finite(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data

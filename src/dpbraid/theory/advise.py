@@ -7,7 +7,6 @@ of epochs and the learning rate. Nothing here reads a row, so asking is free.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -26,12 +25,7 @@ from dpbraid.mechanism import (
     public_only,
 )
 from dpbraid.penalties import Ball
-from dpbraid.theory.bounds import (
-    Bound,
-    Form,
-    convergence_bound,
-    largest_learning_rate,
-)
+from dpbraid.theory.bounds import Bound, best_learning_rate, convergence_bound
 from dpbraid.theory.constants import Constants, facts
 from dpbraid.theory.excess_risk import Analysis, Schedule, Setting, required_noise
 
@@ -82,7 +76,8 @@ class Candidate:
 class Advice:
     """The schedule with the least proved bound, and why.
 
-    candidates: all that were compared, best first, the chosen one among them.
+    candidates: all that were compared, best first, the chosen one among them; where
+    nothing is known about the public gap, those with public rows are as if it were 0.
     break_even_gap: the largest public_gap at which one of the candidates with public
     rows, as it is, is as good as the best without; None where there is no such
     candidate, 0 where none helps even without any gap.
@@ -97,6 +92,7 @@ class Advice:
     reason: str
     candidates: tuple[Candidate, ...]
     break_even_gap: float | None
+    known: Facts
 
     def __str__(self) -> str:
         return (
@@ -173,6 +169,7 @@ def advise(
         reason=_reason(chosen, every, public_gap, gap, radius * lipschitz, max_epochs),
         candidates=tuple(every),
         break_even_gap=gap,
+        known=known,
     )
 
 
@@ -267,41 +264,12 @@ def epoch_grid(max_epochs: int) -> list[int]:
 
 
 def _best_rate(known: Facts, schedule: str, placement: Placement, K: int) -> Candidate:
-    """Golden section over log learning rate: terms are powers of it, up and down."""
     planned = planned_mechanism(known, schedule, K, 1.0, placement)
     constants = known_constants(known, planned)
-    limit = largest_learning_rate(constants, Form.ITERATED, K)
-
-    def at(log_rate: float) -> Bound:
-        return convergence_bound(constants, _with_rate(planned, math.exp(log_rate)))
-
-    high = math.log(limit)
-    low = high - math.log(1e6)
-    top = high
-    shrink = (math.sqrt(5) - 1) / 2
-    left, right = high - shrink * (high - low), low + shrink * (high - low)
-    f_left, f_right = at(left).total, at(right).total
-    for _ in range(16):
-        if f_left < f_right:
-            high, right, f_right = right, left, f_left
-            left = high - shrink * (high - low)
-            f_left = at(left).total
-        else:
-            low, left, f_left = left, right, f_right
-            right = low + shrink * (high - low)
-            f_right = at(right).total
-    log_rate = min((left, right, top), key=lambda rate: at(rate).total)
+    rate = best_learning_rate(constants, planned)
+    bound = convergence_bound(constants, planned, learning_rate=rate)
     noise = max(epoch.noise_std for epoch in planned.epochs)
-    rate = min(math.exp(log_rate), limit)
-    return Candidate(schedule, placement, K, rate, noise, at(math.log(rate)))
-
-
-def _with_rate(mechanism: Mechanism, learning_rate: float) -> Mechanism:
-    kinds = {
-        epoch: replace(epoch, learning_rate=learning_rate)
-        for epoch in set(mechanism.epochs)
-    }
-    return replace(mechanism, epochs=tuple(kinds[epoch] for epoch in mechanism.epochs))
+    return Candidate(schedule, placement, K, rate, noise, bound)
 
 
 def break_even_gap(known: Facts, public: Candidate, without: Candidate) -> float:

@@ -122,22 +122,25 @@ def convergence_bound(
     mechanism: Mechanism,
     form: Form | str = Form.ITERATED,
     *,
+    learning_rate: float | None = None,
     l1_offset: float | None = None,
 ) -> Bound:
     """The bound for the last iterate of `mechanism`.
 
     Raises InvalidParameterError for mechanisms that the theorem says nothing about:
     batches, epochs of other than n rows, learning rates that change. Every other
-    condition is checked and reported in the result. l1_offset: the B of the paper's
-    assumption l1_offset, asked for by the printed forms under a Lasso alone.
+    condition is checked and reported in the result. learning_rate: in place of the
+    mechanism's own. l1_offset: the B of the paper's assumption l1_offset, asked for by
+    the printed forms under a Lasso alone.
     """
     form = _validate.choice(Form, form=form)
-    learning_rate = common_learning_rate(mechanism)
+    own = common_learning_rate(mechanism)
+    learning_rate = own if learning_rate is None else learning_rate
     _check_size(constants, mechanism)
     shares, betas = _epoch_terms(constants, mechanism, learning_rate, form)
     initial = constants.distance_squared / (2 * learning_rate * constants.n)
     growth = _growth(constants, learning_rate)
-    extra = _printed_extra(constants, mechanism, form, l1_offset)
+    extra = _printed_extra(constants, mechanism, learning_rate, form, l1_offset)
     additional = 0.0
     if form is Form.ITERATED:
         terms = _iterated(initial, shares, growth)[-1]
@@ -148,6 +151,18 @@ def convergence_bound(
         )
     conditions = _conditions(constants, mechanism, learning_rate, form, betas)
     return _bound(form, terms, additional, betas, conditions, constants.source)
+
+
+def every_form(
+    constants: Constants, mechanism: Mechanism, *, l1_offset: float | None = None
+) -> tuple[Bound, ...]:
+    """The bound in every form; without the printed ones where l1_offset is missing."""
+    offset_missing = isinstance(mechanism.penalty, Lasso) and l1_offset is None
+    return tuple(
+        convergence_bound(constants, mechanism, form, l1_offset=l1_offset)
+        for form in Form
+        if not (form.printed and offset_missing)
+    )
 
 
 def bound_by_epoch(constants: Constants, mechanism: Mechanism) -> tuple[Bound, ...]:
@@ -199,6 +214,36 @@ def largest_learning_rate(constants: Constants, form: Form | str, epochs: int) -
     return 1 / (2 * constants.n * math.sqrt(both))
 
 
+def best_learning_rate(constants: Constants, mechanism: Mechanism) -> float:
+    """The eta with the least iterated bound, its conditions included.
+
+    Golden section over log eta, from 1e-6 of the largest allowed one on: the terms are
+    powers of eta, up and down.
+    """
+    limit = largest_learning_rate(constants, Form.ITERATED, len(mechanism.epochs))
+
+    def total(log_rate: float) -> float:
+        rate = min(math.exp(log_rate), limit)
+        return convergence_bound(constants, mechanism, learning_rate=rate).total
+
+    top = high = math.log(limit)
+    low = high - math.log(1e6)
+    shrink = (math.sqrt(5) - 1) / 2
+    left, right = high - shrink * (high - low), low + shrink * (high - low)
+    at_left, at_right = total(left), total(right)
+    for _ in range(16):
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - shrink * (high - low)
+            at_left = total(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + shrink * (high - low)
+            at_right = total(right)
+    found = {left: at_left, right: at_right, top: total(top)}
+    return min(math.exp(min(found, key=found.__getitem__)), limit)
+
+
 def common_learning_rate(mechanism: Mechanism) -> float:
     """The one learning rate; refuses what the theorem says nothing about."""
     if mechanism.batch_size != 1:
@@ -238,10 +283,11 @@ def _epoch_terms(
     betas = _betas(constants, form)
     noise = printed_noise if form.printed else proved_noise
     n = constants.n
-    shared: dict[tuple[Epoch, EpochConstants, float], Array] = {}
+    # equal constants are mostly one object: no hashing of many numbers
+    shared: dict[tuple[Epoch, int, float], Array] = {}
     rows = []
     for epoch, at, beta in zip(mechanism.epochs, constants.epochs, betas, strict=True):
-        kind = (epoch, at, beta)
+        kind = (epoch, id(at), beta)
         if kind not in shared:
             shared[kind] = np.array(
                 [
@@ -332,7 +378,11 @@ def printed_noise(
 
 
 def _printed_extra(
-    constants: Constants, mechanism: Mechanism, form: Form, l1_offset: float | None
+    constants: Constants,
+    mechanism: Mechanism,
+    eta: float,
+    form: Form,
+    l1_offset: float | None,
 ) -> Array:
     """What thm:convergence_l1 and thm:convergence_proj add to e_k."""
     extra = np.zeros(len(mechanism.epochs))
@@ -351,7 +401,6 @@ def _printed_extra(
             assert l1_offset is not None
             extra[k] = 2 * variance * l1_offset / math.sqrt(2 * math.pi)
         elif isinstance(mechanism.penalty, Ball | Box):
-            eta = epoch.learning_rate
             extra[k] = variance / 2 + 5 * eta**2 * at.dissimilarity**2
     return extra
 
@@ -368,14 +417,14 @@ def _growth(constants: Constants, eta: float) -> float:
 def _iterated(initial: float, shares: Array, growth: float) -> Array:
     """S_s of the module docstring split into TERMS, shape (K, 5), s = 1..K."""
     K = len(shares)
-    inverse = 1 / np.arange(1, K + 2)
-    S = np.zeros((K, len(TERMS)))
-    for s in range(1, K + 1):
-        S[s - 1, 0] = initial / s
-        S[s - 1, 1:] = inverse[:s][::-1] @ shares[:s]  # 1/(s+1-k), k = 1..s
+    inverse = 1 / np.arange(1, K + 1)
+    S = np.empty((K, len(TERMS)))
+    S[:, 0] = initial * inverse[:K]
+    for term, share in enumerate(shares.T, start=1):
+        S[:, term] = np.convolve(share, inverse)[:K]  # 1/(s+1-k), k = 1..s
+    for s in range(2, K + 1 if growth > 0 else 2):
         # sum_{l=2}^{s} S_{l-1}/(s-l+2): weights 1/s, .., 1/2
-        if growth > 0:
-            S[s - 1] += growth * (inverse[1:s][::-1] @ S[: s - 1])
+        S[s - 1] += growth * (inverse[1:s][::-1] @ S[: s - 1])
     return S
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,6 +108,10 @@ class Constants:
         """Max over epochs of L-hat^(k)*."""
         return max(e.largest_smoothness for e in self.epochs)
 
+    def runs(self) -> list[tuple[int, EpochConstants]]:
+        """The epochs as (how often in a row, constants)."""
+        return [(len(list(group)), at) for at, group in groupby(self.epochs)]
+
 
 def constants_not_private(
     mechanism: Mechanism,
@@ -175,11 +180,12 @@ def facts(
     """The constants from public facts alone; nothing here reads a private row.
 
     smoothness: L of every row, private or public; distance: |x_1 - x*|; gradient_std:
-    a bound on the root mean square of a row's gradient over its table (G does);
-    public_gap: a bound on the distance of the mean gradient of the public rows of an
-    epoch from that of all private rows; curvature_gap: the same for mean Hessians
-    (left out: smoothness, which always holds). Both tables are taken to be shuffled,
-    the private one afresh in every epoch (docs/theory.md 1.3).
+    a bound on the root mean square over a table of the rows' gradients, at x* and,
+    where public rows are used, at every x of the domain (G does); public_gap: a bound,
+    there too, on the distance of the mean gradient of the public rows of an epoch from
+    that of all private rows; curvature_gap: the same for mean Hessians (left out:
+    smoothness, which always holds). Public rows may come in any order (docs/theory.md
+    1.3).
     """
     _validate.integer(1, dimension=dimension)
     _validate.positive(smoothness=smoothness)
@@ -191,9 +197,20 @@ def facts(
         curvature_gap=smoothness if curvature_gap is None else curvature_gap,
     )
     curvature = smoothness if curvature_gap is None else curvature_gap
+    fresh = isinstance(mechanism.order, Reshuffle)
+    inside = mechanism.start.norm_bound(dimension) <= domain_radius(
+        mechanism.penalty, dimension
+    )
     shared = {
         m: _facts_of_epoch(
-            mechanism.n, m, smoothness, gradient_std, public_gap, curvature
+            mechanism.n,
+            m,
+            smoothness,
+            gradient_std,
+            public_gap,
+            curvature,
+            fresh=fresh,
+            start_inside=inside,
         )
         for m in {epoch.public_rows for epoch in mechanism.epochs}
     }
@@ -210,14 +227,26 @@ def facts(
 
 
 def _facts_of_epoch(
-    n: int, m: int, smoothness: float, std: float, gap: float, curvature: float
+    n: int,
+    m: int,
+    smoothness: float,
+    std: float,
+    gap: float,
+    curvature: float,
+    *,
+    fresh: bool,
+    start_inside: bool,
 ) -> EpochConstants:
+    """docs/theory.md 1.3: means t gap apart, and how far t rows stray from a mean."""
     if m == 0:
         return EpochConstants(smoothness, smoothness)
     t = np.arange(1, m + 1)
-    # bias of the means, then the spread of t of n private and t of m public rows
-    spread = t * (n - t) / max(n - 1, 1) + t * (m - t) / max(m - 1, 1)
-    squares = (t * gap) ** 2 + spread * std**2
+    # the first t of m public rows, whatever their order; t of n private rows
+    middle = t * gap + std * np.sqrt(t * (m - t))
+    if fresh:
+        squares = middle**2 + std**2 * t * (n - t) / max(n - 1, 1)
+    else:
+        squares = (middle + std * np.sqrt(t * (n - t))) ** 2
     # a subset of m rows may miss the mean Hessian of all by all of L
     L_H = curvature if m == n else smoothness * m / n
     return EpochConstants(
@@ -228,9 +257,9 @@ def _facts_of_epoch(
         difference_reason="public facts",
         dissimilarity=math.sqrt(squares[-1]),
         dissimilarity_squares=float(squares[:-1].sum()) / n,
-        worst_dissimilarity=m * gap + 2 * std * min(m, n - m),
+        worst_dissimilarity=m * gap + std * math.sqrt(m * (n - m)),
         mean_dissimilarity=m * gap,
-        fresh_order=True,
+        fresh_order=fresh and start_inside,
     )
 
 
@@ -405,7 +434,7 @@ def _accelerated(
             ahead = new + (weight - 1) / following * (new - x)
             weight = following
         x = new
-    raise ArithmeticError(
+    raise InvalidParameterError(
         f"no minimiser within {max_steps} steps: the objective may have none "
         "(separable labels without a penalty); add a penalty or raise max_steps"
     )
