@@ -12,6 +12,7 @@ from dp_accounting.pld import pld_pmf
 import dpbraid as db
 from dpbraid._validate import InvalidParameterError
 from dpbraid.privacy import gaussian_delta, gaussian_mu, releases
+from dpbraid.privacy.certificate import certify
 from dpbraid.privacy.profile import Curve, GaussianCurve, MixtureCurve
 from dpbraid.release import NoiseSource
 from tests.privacy.test_certificate import certificate
@@ -113,3 +114,20 @@ def test_a_seeded_release_does_not_count() -> None:
     with pytest.raises(InvalidParameterError, match="promises nothing"):
         releases.curve(seeded)
     assert issubclass(InvalidParameterError, db.DpbraidError)
+
+
+def test_all_runs_of_a_release_count() -> None:
+    """One-vs-rest makes several runs on the same rows: sqrt(R) times the mu of one."""
+    one = certificate("epoch_end")
+    mechanism = one.mechanism
+    three = certify(
+        mechanism,
+        delta=1e-6,
+        noise_source=NoiseSource.OS_ENTROPY,
+        numeric=one.numeric,
+        analysis="epoch_end",
+        runs=3,
+    )
+    expected = math.sqrt(3) * releases.gaussian_mu_of(one)
+    assert releases.gaussian_mu_of(three) == pytest.approx(expected, rel=1e-12)
+    assert releases.curve(three).mu == pytest.approx(expected, rel=1e-12)
