@@ -82,7 +82,8 @@ class EpochLaw:
             end = int(np.searchsorted(inner, mu * _REACH + 0.5 * mu * mu, "right"))
             total[:end] += weight * gaussian.delta_array(inner[:end], mu)
             total[end:] += weight * _BEYOND
-        return self.participation * total * (1 + gaussian.MARGIN)
+        deltas: Array = self.participation * total * (1 + gaussian.MARGIN)
+        return deltas + math.ulp(0.0)
 
     @property
     def reach(self) -> float:
@@ -128,6 +129,8 @@ class ComposedCurve(Curve):
     def _delta(self, epsilon: float) -> float:
         """By the grid."""
         epochs = sum(count for count, _ in self.laws)
+        if epochs == 1:
+            return float(self.laws[0][1].profile(np.array([epsilon]))[0])
         variance = sum(count * law.variance for count, law in self.laws) / epochs
         reach = max(law.reach for _, law in self.laws)
         step = max(math.sqrt(variance) * _RESOLUTION, reach / _LARGEST_GRID)
