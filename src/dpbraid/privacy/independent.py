@@ -362,6 +362,7 @@ def _secret_order(mechanism: Mechanism, epsilon: float) -> Iterator[float]:
         epoch = next(iter(kinds))
         if len(kinds) == 1 and 2 <= count <= 300 and epoch.private_rows < mechanism.n:
             yield _participation(mechanism, epoch, count, epsilon)
+    yield _composition(mechanism, epsilon)
     for resolution in (100, 400):
         yield _composed(mechanism, epsilon, resolution)
 
