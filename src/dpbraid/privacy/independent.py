@@ -107,6 +107,15 @@ class _Steps:
         later_public = self.private < len(self.noise) and not self.public_certified
         return not (later_private or later_public)
 
+    @property
+    def without_public(self) -> _Steps:
+        """The private steps alone: a use may be paid before the public steps."""
+        return replace(
+            self,
+            noise=self.noise[: self.private],
+            factors=self.factors[: self.private],
+        )
+
 
 @lru_cache(maxsize=64)
 def _steps(mechanism: Mechanism, epoch: Epoch, contract: bool) -> _Steps:
@@ -314,8 +323,9 @@ def _epoch_mu(mechanism: Mechanism, epoch: Epoch, steps: _Steps, step: int) -> f
     best = math.inf
     if steps.noise[step - 1] > 0:
         best = steps.shift / float(steps.noise[step - 1])
-    if steps.certified(step):
-        part = _part(steps, step)
+    reaching = steps if steps.certified(step) else steps.without_public
+    if reaching.certified(step):
+        part = _part(reaching, step)
         best = min(best, _allocated_mu(np.array([part.after]), np.array([part.shift])))
     ends = steps.private
     if not best < math.inf and steps.noise[ends - 1] > 0:
