@@ -6,8 +6,9 @@ regression, runs the resulting allocation through the recursion of Theorem 1 to 
 it removes every shift, integrates the hockey-stick divergence numerically, and composes
 privacy losses with dp-accounting. Positions that Lemma M rules out are tried too.
 
-The results are upper estimates of delta up to the accuracy of the quadrature (1e-9
-relative), except for the positions, of which first, middle and last are tried.
+The results are upper estimates of delta up to the accuracy of the quadrature (1e-7
+relative, for secret orders also 1e-14 in all), except for the positions, of which
+first, middle and last are tried.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Array = NDArray[np.float64]
 
 # Slots with a chain of their own; more are grouped, each group at its latest slot.
 _MOST_SLOTS = 1500
-# Nodes of the table of delta over the hull's cost, read at the next larger one.
+# Nodes of the table of delta over the hull's cost, both on logarithms.
 _TABLE = 100_000
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _GROWING = np.concatenate(([0.0], 0.5 * 1.5 ** np.arange(12)))
@@ -106,6 +107,15 @@ class _Steps:
         later_public = self.private < len(self.noise) and not self.public_certified
         return not (later_private or later_public)
 
+    @property
+    def without_public(self) -> _Steps:
+        """The private steps alone: a use may be paid before the public steps."""
+        return replace(
+            self,
+            noise=self.noise[: self.private],
+            factors=self.factors[: self.private],
+        )
+
 
 @lru_cache(maxsize=64)
 def _steps(mechanism: Mechanism, epoch: Epoch, contract: bool) -> _Steps:
@@ -130,12 +140,11 @@ def _steps(mechanism: Mechanism, epoch: Epoch, contract: bool) -> _Steps:
         for i, size in enumerate(sizes):
             if private_certified if i < private else public_certified:
                 factors[i] = 1 - (1 - full) * size / b
-    differences = [] if mechanism.clip_norm is None else [2 * mechanism.clip_norm]
-    sensitivity = loss.sensitivity(own)
-    if sensitivity is not None:
-        differences.append(sensitivity)
+    difference = loss.sensitivity(own)
+    if mechanism.clip_norm is not None:
+        difference = 2 * mechanism.clip_norm  # also where the loss is flatter
     prox = mechanism.penalty.contraction(eta * epoch.rows / b) if contract else 1.0
-    shift = eta * min(differences, default=math.inf) / b
+    shift = eta * (math.inf if difference is None else difference) / b
     return _Steps(
         noise, factors, private, shift, prox, private_certified, public_certified
     )
@@ -314,8 +323,9 @@ def _epoch_mu(mechanism: Mechanism, epoch: Epoch, steps: _Steps, step: int) -> f
     best = math.inf
     if steps.noise[step - 1] > 0:
         best = steps.shift / float(steps.noise[step - 1])
-    if steps.certified(step):
-        part = _part(steps, step)
+    reaching = steps if steps.certified(step) else steps.without_public
+    if reaching.certified(step):
+        part = _part(reaching, step)
         best = min(best, _allocated_mu(np.array([part.after]), np.array([part.shift])))
     ends = steps.private
     if not best < math.inf and steps.noise[ends - 1] > 0:
@@ -362,7 +372,9 @@ def _secret_order(mechanism: Mechanism, epsilon: float) -> Iterator[float]:
         epoch = next(iter(kinds))
         if len(kinds) == 1 and 2 <= count <= 300 and epoch.private_rows < mechanism.n:
             yield _participation(mechanism, epoch, count, epsilon)
-    yield _composed(mechanism, epsilon)
+    yield _composition(mechanism, epsilon)
+    for resolution in (100, 400):
+        yield _composed(mechanism, epsilon, resolution)
 
 
 def _slots(rows: int) -> Iterator[tuple[int, int]]:
@@ -453,21 +465,20 @@ def _participation(
             share = slots / mechanism.n
             tail.append((1 / d1 + 1 / d2 if d1 >= d2 else 4 / (d1 + d2), p * share))
             tail.append((1 / d2, (1 - p) * share))
-    # delta as a function of the cost, tabulated and read off at the next larger node
+    # log delta as a function of log cost, tabulated and interpolated: error below 1e-7
     ratio = steps.shift / noise
     most = float(costs[-1]) + max(cost for cost, _ in tail)
     least = min(float(costs[1]) if len(costs) > 1 else most, most)
     least = min([least, *(cost for cost, _ in tail if cost > 0)])
-    width = math.log(most / least * (1 + 1e-9)) / _TABLE
-    nodes = least * np.exp(width * np.arange(_TABLE + 1))
-    values = _divergences(epsilon, ratio * np.sqrt(nodes))
+    nodes = np.linspace(math.log(least), math.log(most) + 1e-9, _TABLE)
+    values = _divergences(epsilon, ratio * np.exp(0.5 * nodes))
+    logs = np.log(np.maximum(values, 1e-320))
     result = 0.0
     for cost, weight in tail:
         at = np.maximum(costs + cost, least)
-        index = np.ceil(np.log(at / least) / width + 1e-6).astype(np.int64)
-        usual = values[np.minimum(index, _TABLE)]
-        result += weight * float(np.sum(law * np.where(costs + cost > 0, usual, 0.0)))
-    return result
+        deltas = np.exp(np.interp(np.log(at), nodes, logs))
+        result += weight * float(np.sum(law * np.where(costs + cost > 0, deltas, 0.0)))
+    return result * (1 + 1e-7)
 
 
 @lru_cache(maxsize=4)
@@ -495,8 +506,12 @@ def _cost_law(epochs: int, p: float) -> tuple[Array, int]:
     return law, cells
 
 
-def _composed(mechanism: Mechanism, epsilon: float) -> float:
-    """D4 by dp-accounting's pessimistic connect-the-dots and its composition."""
+def _composed(mechanism: Mechanism, epsilon: float, resolution: int) -> float:
+    """D4 by dp-accounting's pessimistic connect-the-dots and its composition.
+
+    resolution: grid cells a standard deviation of the privacy loss; one epoch by itself
+    needs no grid.
+    """
     from dp_accounting.pld import pld_pmf
 
     counts: dict[Epoch, int] = {}
@@ -516,6 +531,12 @@ def _composed(mechanism: Mechanism, epsilon: float) -> float:
                 mu = 1.0005 ** math.ceil(math.log(mu) / math.log(1.0005))
             shares[mu] = shares.get(mu, 0.0) + slots / epoch.private_rows
         laws[epoch] = shares
+    if sum(counts.values()) == 1:
+        ((epoch, shares),) = laws.items()
+        p = epoch.private_rows / mechanism.n
+        inner = math.log1p(math.expm1(epsilon) / p) if epsilon < 700 else epsilon
+        mus, weights = np.array(list(shares)), np.array(list(shares.values()))
+        return p * float(np.sum(weights * _mixture(inner, mus)))
     spread = sum(
         count
         * sum(w * math.expm1(min(mu * mu, 20)) for mu, w in laws[e].items())
@@ -524,18 +545,19 @@ def _composed(mechanism: Mechanism, epsilon: float) -> float:
     )
     largest = max(max(shares) for shares in laws.values())
     reach = largest * 8.5 + 0.5 * largest**2
-    gap = max(math.sqrt(spread / sum(counts.values())) / 100, reach / 20_000)
+    gap = math.sqrt(spread / sum(counts.values())) / resolution
+    gap = max(gap, reach / (200 * resolution))
     composed = None
     for epoch, count in counts.items():
         p = epoch.private_rows / mechanism.n
         grid = np.arange(math.ceil(reach / gap) + 1) * gap
         upper = np.zeros(len(grid))
-        inner = np.where(
+        inners = np.where(
             grid < 30, np.log1p(np.expm1(np.minimum(grid, 30)) / p), grid - math.log(p)
         )
         for mu, weight in laws[epoch].items():
-            end = int(np.searchsorted(inner, 8.5 * mu + 0.5 * mu**2, "right"))
-            upper[:end] += p * weight * _divergences(inner[:end], mu)
+            end = int(np.searchsorted(inners, 8.5 * mu + 0.5 * mu**2, "right"))
+            upper[:end] += p * weight * _divergences(inners[:end], mu)
             upper[end:] += p * weight * 1e-17
         upper = np.minimum.accumulate(np.minimum(upper, 1.0))
         lower = 1 - np.exp(-grid[:0:-1]) * (1 - upper[:0:-1])
@@ -543,7 +565,8 @@ def _composed(mechanism: Mechanism, epsilon: float) -> float:
         deltas = np.minimum.accumulate(np.concatenate((lower, upper)))
         pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
             gap, -half, half, deltas
-        ).self_compose(count)
+        )
+        pmf = pmf.to_dense_pmf().self_compose(count)
         composed = pmf if composed is None else composed.compose(pmf)
     assert composed is not None
     return float(composed.get_delta_for_epsilon(epsilon))

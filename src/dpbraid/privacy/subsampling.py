@@ -82,7 +82,8 @@ class EpochLaw:
             end = int(np.searchsorted(inner, mu * _REACH + 0.5 * mu * mu, "right"))
             total[:end] += weight * gaussian.delta_array(inner[:end], mu)
             total[end:] += weight * _BEYOND
-        return self.participation * total * (1 + gaussian.MARGIN)
+        deltas: Array = self.participation * total * (1 + gaussian.MARGIN)
+        return deltas + math.ulp(0.0)
 
     @property
     def reach(self) -> float:
@@ -127,6 +128,8 @@ class ComposedCurve(Curve):
 
     def _delta(self, epsilon: float) -> float:
         """By the grid."""
+        if sum(count for count, _ in self.laws) == 1:
+            return float(self.laws[0][1].profile(np.array([epsilon]))[0])
         if self._grid is None:
             return 1.0
         step, pairs = self._grid
