@@ -15,9 +15,6 @@ from dpbraid.rows import Rows
 
 Array = NDArray[np.float64]
 
-# Numbers computed at once by `objectives`.
-_PIECE = 2**20
-
 
 def objective(loss: Loss, penalty: Penalty, x: Array, rows: Rows) -> float:
     """G(x; rows). A value computed from private rows is itself not private."""
@@ -48,8 +45,8 @@ def objectives(
 
 
 def _pieces(n: int, d: int, numbers: int) -> Iterator[slice]:
-    """The rows in pieces of at most _PIECE // numbers, and of about 10 ms."""
-    piece = max(1, min(_PIECE, 10 * costs.PIECE // d) // numbers)
+    """The rows in pieces of at most costs.EVALUATED numbers, and of about 10 ms."""
+    piece = max(1, min(costs.EVALUATED, 10 * costs.PIECE // d) // numbers)
     for first in range(0, n, piece):
         yield slice(first, first + piece)
 
