@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpbraid.engine.compilation import announcing_compilation
     from dpbraid.engine.grid import NotPrivateGrid, grid_not_private
     from dpbraid.engine.run import run
     from dpbraid.engine.trace import NotPrivateTrace, trace_not_private
@@ -20,6 +21,7 @@ __all__ = [
     "NotPrivateTrace",
     "NumericModel",
     "Release",
+    "announcing_compilation",
     "grid_not_private",
     "run",
     "trace_not_private",
@@ -31,6 +33,7 @@ _HOMES = {
     "NotPrivateTrace": "dpbraid.engine.trace",
     "NumericModel": "dpbraid.release",
     "Release": "dpbraid.release",
+    "announcing_compilation": "dpbraid.engine.compilation",
     "grid_not_private": "dpbraid.engine.grid",
     "run": "dpbraid.engine.run",
     "trace_not_private": "dpbraid.engine.trace",

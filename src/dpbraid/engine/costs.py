@@ -13,6 +13,8 @@ from dataclasses import dataclass
 PIECE = 20_000_000
 # Rows that are copied side by side for the matrix products.
 MAX_ROWS = 256
+# Numbers at once where a grid computes its objective values.
+EVALUATED = 2**17
 # From this many rows a step on, margins come from matrix products.
 WIDE_BATCH = 48
 # Rows up to this long are waiting for slopes more than for memory.
@@ -86,7 +88,8 @@ def memory_bytes(n: int, d: int, columns: int, *, itemsize: int = 8) -> int:
 
     A row number twice, a limit and a label for each row; the state, its minibatch
     buffer and a temporary of its size; noise vectors for one piece; the rows of one
-    block and its products; 1 MB for Python objects. A float32 grid adds a copy of the
+    block and its products; six temporaries where a grid evaluates its objective; 1 MB
+    for normals drawn ahead and Python objects. A float32 grid adds a copy of the
     tables, n * d * 4.
     """
     per_row = 4 * 8
@@ -94,7 +97,8 @@ def memory_bytes(n: int, d: int, columns: int, *, itemsize: int = 8) -> int:
     noise = noise_steps(d, itemsize) * d * itemsize
     block = (MAX_ROWS + 2) * d * itemsize + MAX_ROWS * (2 * columns + 2 * 128) * 8
     copy = n * d * 4 if itemsize == 4 else 0
-    return n * per_row + state + noise + block + copy + 2**20
+    evaluation = 6 * EVALUATED * 8
+    return n * per_row + state + noise + block + evaluation + copy + 2**20
 
 
 def noise_steps(d: int, itemsize: int) -> int:

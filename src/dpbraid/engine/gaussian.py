@@ -25,8 +25,9 @@ from fractions import Fraction
 from functools import cache
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from dpbraid.engine.compilation import kernel
 
 _ERROR = 4e-15
 _SMALLEST = 2**48
@@ -103,7 +104,7 @@ _FAR = (
 )
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _ratio(r, coefficients):  # type: ignore[no-untyped-def]
     top, bottom = coefficients
     numerator = top[0]
@@ -114,7 +115,7 @@ def _ratio(r, coefficients):  # type: ignore[no-untyped-def]
     return numerator / denominator
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def upper_quantile(center, tail):  # type: ignore[no-untyped-def]
     """Z >= 0 with P(Z > z) = tail, and center = 1/2 - tail to full precision."""
     if center <= 0.425:
@@ -125,7 +126,7 @@ def upper_quantile(center, tail):  # type: ignore[no-untyped-def]
     return _ratio(r - 5.0, _FAR)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _round_all(bits, cells, out, unsure):  # type: ignore[no-untyped-def]
     """Steps 1 to 3 for all bits (int64); the number of unsure draws and where."""
     count = 0

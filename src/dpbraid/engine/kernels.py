@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from dpbraid.engine.compilation import kernel
 from dpbraid.engine.prefetch import prefetch
 from dpbraid.engine.slopes import call
 
@@ -24,14 +24,12 @@ from dpbraid.engine.slopes import call
 _AHEAD = 4
 
 _FAST: Any = {
-    "cache": True,
-    "nogil": True,
     "error_model": "numpy",
     "fastmath": {"reassoc", "contract", "nsz"},
 }
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def normals(rng, out):
     """Fill `out` with standard normals: rng.standard_normal(), drawn in float64.
 
@@ -41,7 +39,7 @@ def normals(rng, out):
         out[k] = rng.standard_normal()
 
 
-@njit(inline="always", **_FAST)
+@kernel(inline="always", **_FAST)
 def _dot(T, r, x):
     """<a_r, x>."""
     total = x.dtype.type(0)
@@ -50,7 +48,7 @@ def _dot(T, r, x):
     return total
 
 
-@njit(**_FAST)
+@kernel(**_FAST)
 def row_norms(T, out):
     """out_i = |a_i|."""
     for i in range(T.shape[0]):
@@ -60,7 +58,7 @@ def row_norms(T, out):
         out[i] = np.sqrt(total)
 
 
-@njit(inline="always", **_FAST)
+@kernel(inline="always", **_FAST)
 def _clipped(slope, limit):
     """The slope within +-limit; NaN stays NaN."""
     if slope > limit:
@@ -73,7 +71,7 @@ def _clipped(slope, limit):
 # -- literal steps on margin losses --------------------------------------------------
 
 
-@njit(**_FAST)
+@kernel(**_FAST)
 def steps_one(x, T, y, limits, rows, eta, address, parameter, noise, scale):
     """x <- x - eta c_t a_t - scale rho_t, one row a step; no noise if it has no row."""
     noisy = noise.shape[0] > 0
@@ -90,7 +88,7 @@ def steps_one(x, T, y, limits, rows, eta, address, parameter, noise, scale):
                 x[k] -= step * T[r, k]
 
 
-@njit(**_FAST)
+@kernel(**_FAST)
 def short_steps_one(x, T, y, limits, rows, eta, address, parameter):
     """The same without noise, for short rows, where each step waits for the last slope.
 
@@ -118,7 +116,7 @@ def short_steps_one(x, T, y, limits, rows, eta, address, parameter):
             x[k] -= step * T[r, k]
 
 
-@njit(**_FAST)
+@kernel(**_FAST)
 def steps_many(X, T, y, limits, rows, eta, address, parameter, noise, scale, step):
     """The same for many columns that share row and rho; `step` is room for one row."""
     noisy = noise.shape[0] > 0
@@ -147,7 +145,7 @@ def steps_many(X, T, y, limits, rows, eta, address, parameter, noise, scale, ste
                     X[k, c] -= step[c] * a
 
 
-@njit(**_FAST)
+@kernel(**_FAST)
 def add_gradients_one(x, D, T, y, limits, rows, eta, address, parameter):
     """D <- D + eta sum_i c_i a_i over these rows, all at the same x."""
     d = x.shape[0]
@@ -159,7 +157,7 @@ def add_gradients_one(x, D, T, y, limits, rows, eta, address, parameter):
             D[k] += step * T[r, k]
 
 
-@njit(**_FAST)
+@kernel(**_FAST)
 def add_gradients_many(X, D, T, y, limits, rows, eta, address, parameter, step):
     """The same for many columns."""
     d, columns = X.shape
@@ -180,7 +178,7 @@ def add_gradients_many(X, D, T, y, limits, rows, eta, address, parameter, step):
                 D[k, c] += step[c] * a
 
 
-@njit(**_FAST)
+@kernel(**_FAST)
 def finish_step(X, D, noise, t, scale):
     """X <- X - D - scale rho_t, and D <- 0: the end of a minibatch step."""
     noisy = noise.shape[0] > 0
@@ -195,7 +193,7 @@ def finish_step(X, D, noise, t, scale):
             D[k, c] = 0
 
 
-@njit(**_FAST)
+@kernel(**_FAST)
 def minibatches_one(
     x, D, T, y, limits, rows, batch, eta, address, parameter, noise, scale
 ):
@@ -212,7 +210,7 @@ def minibatches_one(
             D[k] = 0
 
 
-@njit(**_FAST)
+@kernel(**_FAST)
 def minibatches_many(
     X, D, T, y, limits, rows, batch, eta, address, parameter, noise, scale, step
 ):
@@ -226,14 +224,14 @@ def minibatches_many(
 # -- literal steps on the mean loss ----------------------------------------------------
 
 
-@njit(inline="always", **_FAST)
+@kernel(inline="always", **_FAST)
 def _shrink(squared_norm, eta, clip_norm):
     """Step eta min(1, C / |x - q|), written so that NaN stays NaN."""
     norm = np.sqrt(squared_norm)
     return eta if norm <= clip_norm else eta * (clip_norm / norm)
 
 
-@njit(**_FAST)
+@kernel(**_FAST)
 def mean_steps_one(x, T, rows, eta, clip_norm, noise, scale):
     """x <- x - eta clip(x - q_t) - scale rho_t, one row a step."""
     noisy = noise.shape[0] > 0
@@ -252,7 +250,7 @@ def mean_steps_one(x, T, rows, eta, clip_norm, noise, scale):
                 x[k] -= step * (x[k] - T[r, k])
 
 
-@njit(**_FAST)
+@kernel(**_FAST)
 def _mean_steps(X, T, r, eta, clip_norm, step):
     """step_c = eta_c min(1, C / |x_c - q|)."""
     d, columns = X.shape
@@ -266,7 +264,7 @@ def _mean_steps(X, T, r, eta, clip_norm, step):
         step[c] = _shrink(step[c], eta[c], clip_norm)
 
 
-@njit(**_FAST)
+@kernel(**_FAST)
 def mean_steps_many(X, T, rows, eta, clip_norm, noise, scale, step):
     """The same for many columns that share row and rho."""
     noisy = noise.shape[0] > 0
@@ -287,7 +285,7 @@ def mean_steps_many(X, T, rows, eta, clip_norm, noise, scale, step):
                     X[k, c] -= step[c] * (X[k, c] - q)
 
 
-@njit(**_FAST)
+@kernel(**_FAST)
 def add_mean_gradients(X, D, T, rows, eta, clip_norm, step):
     """D <- D + eta sum_i clip(x - q_i) over these rows, all at the same X."""
     d, columns = X.shape
@@ -300,7 +298,7 @@ def add_mean_gradients(X, D, T, rows, eta, clip_norm, step):
                 D[k, c] += step[c] * (X[k, c] - q)
 
 
-@njit(**_FAST)
+@kernel(**_FAST)
 def mean_minibatches(X, D, T, rows, batch, eta, clip_norm, noise, scale, step):
     """x <- x - eta sum_i clip(x - q_i) - scale rho_t, `batch` rows a step."""
     for t, first in enumerate(range(0, rows.shape[0], batch)):
@@ -312,7 +310,7 @@ def mean_minibatches(X, D, T, rows, batch, eta, clip_norm, noise, scale, step):
 # -- blocks (ENGINE.md, "One block of B steps") ----------------------------------------
 
 
-@njit(**_FAST)
+@kernel(**_FAST)
 def gather_one(T, rows, x, W, A, margins, products):
     """A_i = a_i, margins_i = <a_i, x>, products_i = <a_i, W>: the row is read once."""
     d = x.shape[0]
@@ -329,7 +327,7 @@ def gather_one(T, rows, x, W, A, margins, products):
         products[i] = p
 
 
-@njit(**_FAST)
+@kernel(**_FAST)
 def gather(T, rows, W, A, products):
     """A_i = a_i and products_i = <a_i, W>."""
     d = T.shape[1]
@@ -343,7 +341,7 @@ def gather(T, rows, W, A, products):
         products[i] = p
 
 
-@njit(**_FAST)
+@kernel(**_FAST)
 def gram(A, G):
     """G_ij = <a_i, a_j>, in tiles of 4 x 4 that stay in registers."""
     rows, d = A.shape
@@ -392,7 +390,7 @@ def gram(A, G):
             G[j, i] = G[i, j]
 
 
-@njit(**_FAST)
+@kernel(**_FAST)
 def bridge(steps, times, products, G, normals, z):
     """z_i = <a_i, W_t> given W_B, for t = times[i] steps before row i.
 
@@ -417,14 +415,14 @@ def bridge(steps, times, products, G, normals, z):
         t = times[i]
         for j in range(first, i + 1):
             s = times[j]
-            kernel = s - s * t / steps  # s <= t
+            covariance = s - s * t / steps  # s <= t
             if i == j:
                 cosine = 1.0 + jitter
             elif norms[i] > 0 and norms[j] > 0:
                 cosine = np.float64(G[i, j]) / norms[i] / norms[j]
             else:
                 cosine = 0.0
-            total = kernel * cosine
+            total = covariance * cosine
             for k in range(first, j):
                 total -= L[i, k] * L[j, k]
             L[i, j] = np.sqrt(total) if i == j else total / L[j, j]
@@ -434,7 +432,7 @@ def bridge(steps, times, products, G, normals, z):
         z[i] = t / steps * products[i] + norms[i] * total
 
 
-@njit(**_FAST)
+@kernel(**_FAST)
 def descend_one(
     x, A, W, G, rows, y, limits, after, eta, address, parameter, z, scale, margins
 ):
@@ -467,7 +465,7 @@ def descend_one(
             x[k] -= c0 * A[i, k]
 
 
-@njit(**_FAST)
+@kernel(**_FAST)
 def descend_many(M, G, rows, y, limits, after, eta, address, parameter, z, scale, tiny):
     """The recursion of a block on many columns: M (rows, columns) becomes eta c_i.
 
@@ -487,7 +485,7 @@ def descend_many(M, G, rows, y, limits, after, eta, address, parameter, z, scale
                 M[j, c] -= g * M[i, c]
 
 
-@njit(**_FAST)
+@kernel(**_FAST)
 def slopes(M, rows, y, limits, eta, address, parameter, tiny):
     """M_ic <- eta_c c_i for margins M, all at the same X."""
     count, columns = M.shape

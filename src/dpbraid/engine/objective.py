@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbraid.engine import costs
 from dpbraid.losses import Loss, MarginLoss, Mean
 from dpbraid.penalties import Penalty
 from dpbraid.rows import Rows
 
 Array = NDArray[np.float64]
-
-# Margins computed at once by `objectives`.
-_PIECE = 2**20
 
 
 def objective(loss: Loss, penalty: Penalty, x: Array, rows: Rows) -> float:
@@ -45,6 +44,13 @@ def objectives(
     return values
 
 
+def _pieces(n: int, d: int, numbers: int) -> Iterator[slice]:
+    """The rows in pieces of at most costs.EVALUATED numbers, and of about 10 ms."""
+    piece = max(1, min(costs.EVALUATED, 10 * costs.PIECE // d) // numbers)
+    for first in range(0, n, piece):
+        yield slice(first, first + piece)
+
+
 def _mean_losses(
     loss: Loss, X: NDArray[np.floating], wide: Array, rows: Rows, table: Any
 ) -> Array:
@@ -52,9 +58,7 @@ def _mean_losses(
     if isinstance(loss, MarginLoss):
         assert rows.y is not None
         total = np.zeros(X.shape[1])
-        piece = max(1, _PIECE // X.shape[1])
-        for first in range(0, n, piece):
-            part = slice(first, first + piece)
+        for part in _pieces(n, rows.dimension, X.shape[1]):
             margins = (table[part] @ X).astype(np.float64)
             total += loss.margin_value(margins, rows.y[part, None]).sum(axis=0)
         mean: Array = total / n
@@ -62,7 +66,9 @@ def _mean_losses(
     if isinstance(loss, Mean):
         # 1/n sum |x - q|^2 = |x - qbar|^2 + 1/n sum |q - qbar|^2
         center = rows.X.mean(axis=0)
-        spread = float(np.sum(np.var(rows.X, axis=0)))
+        spread = 0.0
+        for part in _pieces(n, rows.dimension, rows.dimension):
+            spread += float(np.sum((rows.X[part] - center) ** 2)) / n
         distances: Array = np.sum((wide - center[:, None]) ** 2, axis=0)
         return 0.5 * (distances + spread)
     return np.array(
