@@ -7,7 +7,17 @@ import sys
 import typer
 
 from dpbraid._validate import DpbraidError
-from dpbraid.cli import account, advise, bound, calibrate, compare, demo, verify
+from dpbraid.cli import (
+    account,
+    advise,
+    bound,
+    calibrate,
+    compare,
+    data,
+    demo,
+    paper,
+    verify,
+)
 from dpbraid.cli.words import takes_words
 
 app = typer.Typer(
@@ -22,6 +32,8 @@ app.command("calibrate")(takes_words(calibrate.command))
 app.command("account")(takes_words(account.command))
 app.command("compare")(compare.command)
 app.command("verify")(verify.command)
+app.add_typer(paper.app, name="paper")
+app.add_typer(data.app, name="data")
 app.command("bound")(takes_words(bound.command))
 app.command("advise")(advise.command)
 

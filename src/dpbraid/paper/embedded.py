@@ -18,13 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbraid._validate import DpbraidError
+
 FOLDER = Path(__file__).parent / "data"
 CHECKSUMS = "checksums.json"
 
 Cut = Mapping[str, NDArray[Any]]
 
 
-class DataError(ValueError):
+class DataError(DpbraidError):
     """A data file is missing, damaged or not what its name says."""
 
 

@@ -200,7 +200,8 @@ def mechanism(
     """One algorithm of a panel at one learning rate, with noise_std = 1.
 
     start: what `start_point` gave; the engine needs it as well. The row bounds are
-    those of the task's tables.
+    those of the task's tables. DP-GD takes one step an epoch along the mean gradient,
+    with n times the learning rate: it moves as far as the n steps of DP do.
     """
     if (start is None) is algorithm.warm:
         raise InvalidParameterError(
@@ -221,6 +222,8 @@ def mechanism(
     }
     if algorithm is Algorithm.PUBLIC_ONLY:
         return public_only(n, epochs, learning_rate=learning_rate, **common)
+    if gd:
+        learning_rate *= n
     if algorithm.warm or gd or algorithm is Algorithm.DP:
         return dp(n, epochs, learning_rate=learning_rate, placement=placement, **common)
     schedules: dict[Algorithm, Callable[..., Mechanism]] = {
@@ -333,6 +336,24 @@ def largest_valid_rate(mechanism: Mechanism) -> float | None:
         bounds += [mechanism.row_norm]
     if not bounds:
         return None
+    return _two_over_smoothness(mechanism, bounds)
+
+
+def contraction_rate(mechanism: Mechanism) -> float:
+    """2 / L over the rows that the mechanism reads: below, no step expands distances.
+
+    A learning rate above can still have a guarantee (`guarantee_void`), but the run
+    may oscillate.
+    """
+    bounds: list[float | None] = []
+    if any(e.private_rows for e in mechanism.epochs):
+        bounds.append(mechanism.row_norm)
+    if any(e.public_rows for e in mechanism.epochs):
+        bounds.append(mechanism.public_bound)
+    return _two_over_smoothness(mechanism, bounds)
+
+
+def _two_over_smoothness(mechanism: Mechanism, bounds: list[float | None]) -> float:
     known = [bound for bound in bounds if bound is not None]
     if len(known) < len(bounds):
         return 0.0  # nothing is known about L

@@ -22,6 +22,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbraid._validate import DpbraidError
+
 Array = NDArray[np.float64]
 
 _APPLICATION = 0x64706272  # "dpbr"
@@ -45,7 +47,7 @@ _TABLES = (
 )
 
 
-class StoreError(ValueError):
+class StoreError(DpbraidError):
     """The file is no result store, or a damaged one; it has not been changed."""
 
 

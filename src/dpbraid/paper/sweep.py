@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 
 import dpbraid
 from dpbraid import _validate
+from dpbraid.engine import costs
 from dpbraid.engine.grid import grid_not_private
+from dpbraid.losses import MarginLoss
 from dpbraid.mechanism import Mechanism, Placement
 from dpbraid.paper import embedded, panels
 from dpbraid.paper.panels import Algorithm, Panel, PaperAnalysis
@@ -136,9 +138,14 @@ def _cell(
 def _noise(plain: Mechanism, panel: Panel, settings: Settings) -> Mechanism:
     if settings.by_formula:
         return panels.paper_noise(plain, panel.epsilon, panel.delta, settings.analysis)
-    return calibrate(
-        plain, epsilon=panel.epsilon, delta=panel.delta, analysis=settings.analysis
-    )
+    return _calibrated(plain, panel.epsilon, panel.delta, settings.analysis)
+
+
+@cache
+def _calibrated(
+    plain: Mechanism, epsilon: float, delta: float, analysis: str
+) -> Mechanism:
+    return calibrate(plain, epsilon=epsilon, delta=delta, analysis=analysis)
 
 
 @cache
@@ -186,6 +193,24 @@ def _group(task: Task, cell: Cell) -> Any:
     )
     shared = (m.n, m.loss, m.penalty, m.order, m.clip_norm, m.batch_size, m.start)
     return (task.options, cell.algorithm.warm, steps, shared)
+
+
+def work(unit: Unit) -> float:
+    """About how long a unit takes, for progress bars: only ratios matter."""
+    task, mechanism = unit.task, unit.cells[0].mechanism
+    size = np.dtype(unit.settings.precision.value).itemsize
+    total = 0.0
+    for count, epoch in mechanism.runs():
+        noisy = epoch.noise_std > 0 and epoch.placement is Placement.EVERY_STEP
+        shape = costs.Shape(
+            task.dimension, len(unit.cells), mechanism.batch_size, noisy, size
+        )
+        rows = None
+        if isinstance(task.loss, MarginLoss):
+            rows = costs.block_rows(shape)
+        row = costs.block_cost(shape, rows) if rows else costs.loop_cost(shape)
+        total += count * epoch.rows * row
+    return total * 1e-9
 
 
 class Stopped(Exception):  # noqa: N818 - no error, a request
