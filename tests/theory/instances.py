@@ -10,7 +10,8 @@ import dpbraid as db
 from dpbraid.theory.bounds import Form, largest_learning_rate
 from dpbraid.theory.constants import Constants, constants_not_private
 
-SCHEDULES = ("dp", "interleaved", "priv_pub", "pub_priv", "alternating", "nonprivate")
+NOISELESS = ("nonprivate", "public_only")
+SCHEDULES = ("dp", "interleaved", "priv_pub", "pub_priv", "alternating", *NOISELESS)
 ORDERS = (db.Incremental(), db.ShuffleOnce(), db.Reshuffle(), db.ShuffleBuffer(3))
 PLACEMENTS = tuple(db.Placement)
 
@@ -32,13 +33,13 @@ class Instance:
 
 def build(schedule: str, n: int, K: int, eta: float, **common) -> db.Mechanism:  # type: ignore[no-untyped-def]
     """The schedule by name, with p = 1/2 where there are public rows."""
-    if schedule == "nonprivate":
+    make = getattr(db, schedule)
+    if schedule in NOISELESS:
         common.pop("noise_std")
         common.pop("placement")
-        return db.nonprivate(n, K, learning_rate=eta, **common)
+        return make(n, K, learning_rate=eta, **common)
     if schedule == "dp":
         return db.dp(n, K, learning_rate=eta, **common)
-    make = getattr(db, schedule)
     return make(n, K, learning_rate=eta, private_fraction=0.5, **common)
 
 

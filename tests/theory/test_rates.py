@@ -1,14 +1,14 @@
 """Proved rates appear in simulation; the paper's exponent 4/3 does not.
 
-The script that draws the picture of docs/theory.md does the measuring. Reduced: two or
-three sizes a curve. Each slope's standard error is below 0.06 (bootstrap), and the
-distance of the paper's slope is 0.3 and more, so a right program fails with a
-probability below 1e-5; seeds are fixed besides.
+The script that draws the picture of docs/theory.md 4.4 does the measuring. Reduced:
+three small sizes a curve. Seeds are fixed, so a right program always passes; with new
+seeds each 95 % interval would miss in up to one of 20 runs.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import sys
 from pathlib import Path
@@ -38,8 +38,8 @@ def rates() -> ModuleType:
 @pytest.mark.parametrize(
     ("schedule", "placement", "against", "values", "fixed"),
     [
-        (Schedule.DP, Placement.EPOCH_END, "n", (250.0, 500.0, 1000.0), 2.0),
-        (Schedule.INTERLEAVED, Placement.EVERY_STEP, "n", (250.0, 500.0, 1000.0), 2.0),
+        (Schedule.DP, Placement.EPOCH_END, "n", (125.0, 250.0, 500.0), 2.0),
+        (Schedule.INTERLEAVED, Placement.EVERY_STEP, "n", (125.0, 250.0, 500.0), 2.0),
         (Schedule.DP, Placement.EPOCH_END, "epsilon", (0.5, 1.0, 2.0), 500.0),
         (Schedule.INTERLEAVED, Placement.EVERY_STEP, "epsilon", (0.5, 1.0, 2.0), 500.0),
     ],
@@ -53,26 +53,39 @@ def test_measured_slopes(
     fixed: float,
 ) -> None:
     series = rates.Series("", schedule, placement, against, values, fixed)
-    result = rates.run_series(series, 400 if FULL else 150, seed=1)
-    # logarithms, which the rate drops, flatten the measured slope a little
-    assert result["slope_proved"] - 0.15 < result["slope"]
-    assert result["slope"] < result["slope_proved"] + 0.25
-    assert result["slope_paper"] < result["slope_low"] - 0.05
+    result = rates.run_series(series, 800 if FULL else 250, seed=1)
+    # the factor 1 + log K, which the rate drops, flattens the slope
+    assert result["slope_proved"] < result["slope_proved_with_log"]
+    assert result["slope_proved"] < result["slope_high"]
+    assert result["slope_low"] < result["slope_proved_with_log"]
+    assert result["slope_paper"] < result["slope_low"] - 0.2
     assert result["slope_low"] < result["slope"] < result["slope_high"]
 
 
 @pytest.mark.slow
 def test_epoch_end_beats_every_step_by_more_the_larger_n(rates: ModuleType) -> None:
-    """dp: the ratio of risks grows like sqrt(n): 2 between n = 500 and 2000."""
+    """dp: the ratio of risks grows like sqrt(n): 2 between n = 125 and 500."""
     ratios = []
-    for n in (500, 2000):
+    for n in (125, 500):
         risks = []
         for placement in Placement:
             series = rates.Series("", Schedule.DP, placement, "n", (n,), 8.0)
             setting = series.setting(n)
             row = rates.table_row(setting, Schedule.DP, placement)
-            runs = rates.measure(setting, row, 200 if FULL else 60, seed=2)
+            runs = rates.measure(setting, row, 1000 if FULL else 200, seed=2)
             risks.append(runs.mean())
         ratios.append(risks[0] / risks[1])
-    assert ratios[0] > 3
+    assert ratios[0] > 2
     assert 1.4 < ratios[1] / ratios[0] < 2.8
+
+
+def test_the_page_prints_the_measured_table(rates: ModuleType) -> None:
+    results = json.loads((SCRIPT.parent / "theory_rates.json").read_text())
+    assert len(results) == 6
+    page = (SCRIPT.parents[1] / "theory.md").read_text()
+    assert rates.markdown(results) in page
+    # the statement of the page: between the two proved slopes, never the paper's
+    for result in results:
+        assert result["slope_proved"] <= result["slope_high"]
+        assert result["slope_low"] <= result["slope_proved_with_log"]
+        assert result["slope_paper"] < result["slope_low"]
