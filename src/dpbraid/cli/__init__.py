@@ -7,7 +7,7 @@ import sys
 import typer
 
 from dpbraid._validate import DpbraidError
-from dpbraid.cli import account, calibrate, compare, demo, verify
+from dpbraid.cli import account, audit, calibrate, compare, demo, verify
 from dpbraid.cli.words import takes_words
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app.command("calibrate")(takes_words(calibrate.command))
 app.command("account")(takes_words(account.command))
 app.command("compare")(compare.command)
 app.command("verify")(verify.command)
+app.command("audit")(audit.command)
 
 
 @app.callback()
