@@ -238,6 +238,7 @@ BUGS = (
         db.dp(3, 2, noise_std=2.0, **_CLIPPED, **_END),
         "epoch_end",
         "linear: the release is told apart twice as well",
+        runs=1000,
     ),
     Bug(
         "no noise on public steps",
@@ -245,6 +246,7 @@ BUGS = (
         db.interleaved(6, 1, private_fraction=0.2, noise_std=0.5, **_CLIPPED),
         "hidden_state",
         "linear, few private steps: the noise that hides them is missing",
+        runs=1000,
     ),
     Bug(
         "noise before instead of after the last private step",
@@ -278,7 +280,7 @@ BUGS = (
             **_MEAN,
         ),
         "hidden_state",
-        "seldom, with steps that reflect: the second noise takes the first away",
+        "steps that reflect: the second noise takes the first away",
     ),
     Bug(
         "order no secret, accounted as a secret",
@@ -293,6 +295,7 @@ BUGS = (
         ),
         "secret_order",
         "linear, in the order of the table: the row is used in every epoch",
+        runs=1000,
     ),
     Bug(
         "an epoch iterate released under hidden_state",
@@ -300,14 +303,15 @@ BUGS = (
         db.dp(2, 2, noise_std=1.3, learning_rate=1.0, **_MEAN),
         "hidden_state",
         "a mean at learning rate 1; the direction is learned from all that is released",
-        runs=2000,
+        runs=3000,
     ),
     Bug(
         "replace-one accounted as add-or-remove",
         add_or_remove,
-        db.dp(3, 2, noise_std=2.0, **_CLIPPED, **_END),
+        db.dp(3, 2, noise_std=1.0, **_CLIPPED, **_END),
         "epoch_end",
         "linear: opposite rows push twice as far apart as a row and none",
+        runs=1000,
     ),
     Bug(
         "seed reused",
@@ -329,6 +333,7 @@ BUGS = (
         ),
         "epoch_end",
         "linear, from a start far away: rounding doubles the row's step",
+        runs=1000,
     ),
     Bug(
         "n_d off by one",
@@ -337,6 +342,7 @@ BUGS = (
             4, 1, private_fraction=0.75, noise_std=0.3, learning_rate=0.5, **_MEAN
         ),
         "hidden_state",
-        "unclipped mean, exactly solvable: one step of noise and contraction too many",
+        "an unclipped mean, exactly solvable: the noise of one more step is counted",
+        runs=1000,
     ),
 )
