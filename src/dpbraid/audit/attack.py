@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dpbraid import _validate
+from dpbraid._validate import InvalidParameterError
 from dpbraid.audit import bounds, neighbours
 from dpbraid.audit.claims import Claim, claim, order_is_secret, printed
 from dpbraid.audit.neighbours import Neighbours
@@ -45,8 +46,8 @@ Array = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
 SCHEMA = "dpbraid.audit/1"
-# Least pilot runs a side, and their share of `runs` where that is more.
-_PILOT_RUNS = 40
+# Pilot runs a side and pair: a share of `runs` within these limits.
+_PILOT_RUNS = (40, 500)
 _PILOT_SHARE = 0.1
 # A run that takes longer than this is worth a thread of its own.
 _LONG_RUN = 3e-3
@@ -267,9 +268,11 @@ def gather(
     if pairs is None:
         rng = np.random.default_rng(root.spawn(1)[0])
         pairs = neighbours.neighbours(mechanism, dimension, public=public, rng=rng)
+    if not pairs:
+        raise InvalidParameterError("pairs must hold at least one pair of neighbours")
     if order_known or not order_is_secret(mechanism):
         mechanism = replace(mechanism, order=Incremental())
-    pilot_runs = max(_PILOT_RUNS, round(_PILOT_SHARE * runs))
+    pilot_runs = min(max(round(_PILOT_SHARE * runs), _PILOT_RUNS[0]), _PILOT_RUNS[1])
     total = 2 * (len(pairs) * pilot_runs + runs)
     runner = _Runner(mechanism, total, progress)
     best, attack, pilots = -1.0, None, []
@@ -335,10 +338,10 @@ class _Runner:
     ) -> tuple[Array, Array]:
         """Releases on the left and on the right table, (runs, d) each.
 
-        Runs take turns, so that an end before `runs` leaves as many on either side.
+        Runs take turns, so that an end before `runs` leaves as many on either side,
+        two at least.
         """
         count = 2 * runs
-        children = seeds.spawn(count)
         tables = (pair.left, pair.right)
 
         def one(i: int) -> Array:
@@ -347,15 +350,15 @@ class _Runner:
                 tables[i % 2],
                 pair.public,
                 start=pair.start,
-                seed=children[i],
+                seed=_child(seeds, i),
             ).x
 
         with one_blas_thread():  # held once for all runs
-            found = [one(0)]  # the first one also compiles
+            found = [one(0), one(1), one(2)]  # the first one also compiles
             began = time.monotonic()
-            found.append(one(1))
+            found.append(one(3))
             long = time.monotonic() - began > _LONG_RUN
-            found += self._rest(one, 2, count, until, long)
+            found += self._rest(one, 4, count, until, long)
         whole = len(found) // 2 * 2
         self._done += count - whole  # runs that the clock took away
         return np.array(found[0:whole:2]), np.array(found[1:whole:2])
@@ -383,6 +386,11 @@ class _Runner:
         self._done += runs
         if self._progress is not None:
             self._progress(min(self._done, self._total), self._total)
+
+
+def _child(seeds: SeedSequence, number: int) -> SeedSequence:
+    """What `spawn` would give as its child of that number."""
+    return SeedSequence(seeds.entropy, spawn_key=(*seeds.spawn_key, number))
 
 
 # -- what the pilot runs choose --------------------------------------------------------

@@ -194,24 +194,20 @@ def _planned_guesses(claimed: Claim, canaries: int, error: float) -> int:
     """The number of guesses that promises most if the claim were exact and Gaussian.
 
     Scores would be N(+-mu/2, 1): the surest share q lies beyond a threshold t, and is
-    right with probability Phi(mu/2 - t) over that share.
+    right with probability Phi(mu/2 - t)/q. What it promises is the epsilon at which
+    randomised response is right as often as the lower limit on that rate.
     """
     mu = bounds.mu_of(0.5, bounds.claimed_power(claimed.curve, 0.5))
     if not 0 < mu < 30:
         return canaries
-    best, most = canaries, -1.0
-    for share in np.linspace(0.02, 1.0, 50):
-        guesses = max(1, round(share * canaries))
-        low, high = 0.0, 40.0
-        for _ in range(60):  # the threshold that this share of scores exceeds
-            t = 0.5 * (low + high)
-            beyond = ndtr(mu / 2 - t) + ndtr(-mu / 2 - t)
-            low, high = (t, high) if beyond > share else (low, t)
-        right = float(ndtr(mu / 2 - low)) / share
-        expected = math.floor(guesses * min(right, 1.0))
-        promised = bounds.one_run_epsilon(
-            canaries, guesses, expected, claimed.delta, error
-        )
+    best, most = canaries, 0.0
+    for t in np.linspace(0, mu / 2 + 3, 100):
+        beyond = float(ndtr(mu / 2 - t) + ndtr(-mu / 2 - t))
+        guesses = round(beyond * canaries)
+        if guesses == 0:
+            break
+        right = math.floor(guesses * float(ndtr(mu / 2 - t)) / beyond)
+        promised = bounds.rate_below(right, guesses, error)
         if promised > most:
             best, most = guesses, promised
     return best
