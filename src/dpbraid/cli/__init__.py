@@ -10,6 +10,7 @@ from dpbraid._validate import DpbraidError
 from dpbraid.cli import (
     account,
     advise,
+    audit,
     bound,
     calibrate,
     compare,
@@ -36,6 +37,7 @@ app.add_typer(paper.app, name="paper")
 app.add_typer(data.app, name="data")
 app.command("bound")(takes_words(bound.command))
 app.command("advise")(advise.command)
+app.command("audit")(audit.command)
 
 
 @app.callback()

@@ -39,8 +39,8 @@ class Columns:
         """Refuses mechanisms that differ in more than learning_rate and noise_std."""
         if not mechanisms:
             raise InvalidParameterError("mechanisms must hold at least one Mechanism")
-        shared = _bare(mechanisms[0])
-        for number, mechanism in enumerate(mechanisms):
+        shared = _bare(mechanisms[0]) if len(mechanisms) > 1 else None
+        for number, mechanism in enumerate(mechanisms[1:], start=1):
             if _bare(mechanism) != shared:
                 raise InvalidParameterError(
                     "mechanisms must agree on all but learning_rate and noise_std, but "

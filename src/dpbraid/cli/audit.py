@@ -1,0 +1,97 @@
+"""`dpbraid audit`: try to break a guarantee."""
+
+from __future__ import annotations
+
+import json as json_text
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpbraid.cli import guarantee
+from dpbraid.cli.pictures import picture
+from dpbraid.cli.words import read_json
+
+
+def command(
+    file: Annotated[
+        Path, typer.Argument(help="A mechanism, a certificate, or a model with one.")
+    ],
+    runs: Annotated[int, typer.Option(help="Fresh runs a side.")] = 1000,
+    seconds: Annotated[
+        float | None, typer.Option(help="Stop after this time with the runs so far.")
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option(help="Probability that the lower bounds hold.")
+    ] = 0.95,
+    delta: Annotated[
+        float, typer.Option(help="delta for a mechanism; a certificate has its own.")
+    ] = 1e-6,
+    analysis: guarantee.Analysis = "best",
+    dimension: Annotated[
+        int, typer.Option(help="Columns for a mechanism; a certificate has its own.")
+    ] = 2,
+    canaries: Annotated[
+        bool,
+        typer.Option("--one-run", help="One-run auditing: many canaries a run."),
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Seed of all runs.")] = 0,
+    json: guarantee.Json = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Draw the trade-off curve here (.png or .svg).")
+    ] = None,
+) -> None:
+    """Lower bounds on the privacy loss of a mechanism, next to what is claimed.
+
+    The tables are made up: no private row is touched. Ends with 0 if the claim holds
+    against the attack, with 1 if it is refuted.
+    """
+    from rich.progress import Progress
+
+    from dpbraid.audit import Audit, OneRun, audit, one_run
+    from dpbraid.mechanism import SCHEMA, Mechanism
+    from dpbraid.privacy.certificate import Certificate
+
+    if out is not None:
+        picture(out)
+        if canaries:
+            raise guarantee.InvalidParameterError("--out does not go with --one-run")
+    data = read_json(file)
+    if isinstance(data, dict) and "certificate" in data:
+        data = data["certificate"]
+    subject: Mechanism | Certificate
+    if isinstance(data, dict) and data.get("schema") == SCHEMA:
+        subject = Mechanism.from_json(data)
+    else:
+        subject = Certificate.from_json(data)
+    found: Audit | OneRun
+    with Progress(transient=True, disable=json) as bar:
+        task = bar.add_task("runs", total=None)
+
+        def progress(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        shared: dict[str, Any] = {
+            "confidence": confidence,
+            "delta": delta,
+            "analysis": analysis,
+            "dimension": dimension,
+            "seed": seed,
+            "progress": progress,
+        }
+        if canaries:
+            found = one_run(subject, **shared)
+        else:
+            found = audit(subject, runs=runs, seconds=seconds, **shared)
+    if isinstance(found, Audit) and out is not None:
+        from dpbraid.audit.figures import draw
+
+        draw(found, out)
+    if json:
+        print(json_text.dumps(found.to_json(), indent=2, allow_nan=False))
+    else:
+        print(found.table, end="")
+        if out is not None:
+            print(f"Picture: {out}")
+    if not found.holds:
+        raise typer.Exit(1)
