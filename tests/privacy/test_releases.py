@@ -11,11 +11,12 @@ from dp_accounting.pld import pld_pmf
 
 import dpbraid as db
 from dpbraid._validate import InvalidParameterError
+from dpbraid.numeric import numeric_model
 from dpbraid.privacy import gaussian_delta, gaussian_mu, releases
 from dpbraid.privacy.certificate import certify
 from dpbraid.privacy.profile import Curve, GaussianCurve, MixtureCurve
 from dpbraid.release import NoiseSource
-from tests.privacy.test_certificate import certificate
+from tests.privacy.test_certificate import CASES, certificate
 
 MIXTURE = MixtureCurve(np.array([0.1, 0.3, 0.8]), np.array([0.5, 0.45, 0.05]))
 SUBSAMPLED = MixtureCurve(np.array([0.4, 0.7]), np.array([0.5, 0.5]), 0.3)
@@ -109,25 +110,27 @@ def test_the_renyi_bound_is_composed_exactly() -> None:
     assert epsilon == pytest.approx(made.epsilon, rel=1e-9)
 
 
+def test_all_runs_of_a_release_count() -> None:
+    """One-vs-rest: k runs of mu are one release of sqrt(k) mu."""
+    mechanism, analysis = CASES["epoch_end"]()
+    mus = [
+        releases.gaussian_mu_of(
+            certify(
+                mechanism,
+                delta=1e-6,
+                noise_source=NoiseSource.OS_ENTROPY,
+                numeric=numeric_model(mechanism, 5),
+                analysis=analysis,
+                runs=runs,
+            )
+        )
+        for runs in (1, 9)
+    ]
+    assert mus[1] == pytest.approx(3 * mus[0], rel=1e-12)
+
+
 def test_a_seeded_release_does_not_count() -> None:
     seeded = certificate(source=NoiseSource.USER_SEED)
     with pytest.raises(InvalidParameterError, match="promises nothing"):
         releases.curve(seeded)
     assert issubclass(InvalidParameterError, db.DpbraidError)
-
-
-def test_all_runs_of_a_release_count() -> None:
-    """One-vs-rest makes several runs on the same rows: sqrt(R) times the mu of one."""
-    one = certificate("epoch_end")
-    mechanism = one.mechanism
-    three = certify(
-        mechanism,
-        delta=1e-6,
-        noise_source=NoiseSource.OS_ENTROPY,
-        numeric=one.numeric,
-        analysis="epoch_end",
-        runs=3,
-    )
-    expected = math.sqrt(3) * releases.gaussian_mu_of(one)
-    assert releases.gaussian_mu_of(three) == pytest.approx(expected, rel=1e-12)
-    assert releases.curve(three).mu == pytest.approx(expected, rel=1e-12)

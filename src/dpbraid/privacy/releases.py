@@ -34,7 +34,7 @@ import numpy as np
 from dpbraid._validate import InvalidParameterError
 from dpbraid.privacy import composition
 from dpbraid.privacy.account import account
-from dpbraid.privacy.certificate import Certificate
+from dpbraid.privacy.certificate import Certificate, guarantee
 from dpbraid.privacy.iteration import rounded_mu
 from dpbraid.privacy.profile import (
     Curve,
@@ -65,7 +65,8 @@ def curve(certificate: Certificate) -> Curve:
             f"certificate promises nothing (noise: {certificate.noise_source.value})"
         )
     mechanism = certificate.accounted
-    best = _single(account(mechanism, certificate.analysis).curve, epsilon)
+    profile = guarantee(mechanism, certificate.analysis, certificate.runs)
+    best = _single(profile.curve, epsilon)
     if isinstance(best, RenyiCurve):
         return account(mechanism, composition.NAME).curve
     return best
