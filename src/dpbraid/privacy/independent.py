@@ -340,11 +340,20 @@ def _epoch_mu(mechanism: Mechanism, epoch: Epoch, steps: _Steps, step: int) -> f
 
 
 def _hidden_state(mechanism: Mechanism, epsilon: float) -> float:
+    epochs = [_read(mechanism, epoch) for epoch in mechanism.epochs]
+    while epochs and not np.any(epochs[-1].noise > 0):
+        if epochs.pop().private:
+            return 1.0  # no noise hides this use
+    if not any(steps.private for steps in epochs):
+        return 0.0
+    # what comes after the last noise is post-processing
+    end = int(np.flatnonzero(epochs[-1].noise)[-1]) + 1
+    final = epochs[-1]
+    epochs[-1] = replace(final, noise=final.noise[:end], factors=final.factors[:end])
     worst = 0.0
     for share in (0.0, 0.5, 1.0):
         parts = []
-        for epoch in mechanism.epochs:
-            steps = _read(mechanism, epoch)
+        for steps in epochs:
             step = max(1, round(share * steps.private)) if steps.private else 0
             parts.append(_part(steps, step))
         worst = max(worst, _chain_mu(parts, mechanism.penalty.diameter))
