@@ -237,7 +237,7 @@ BUGS = (
         noise_halved,
         db.dp(3, 2, noise_std=2.0, **_CLIPPED, **_END),
         "epoch_end",
-        "linear: the release is told apart twice as well",
+        "the tables are told apart twice as well as claimed",
         runs=1000,
     ),
     Bug(
@@ -245,7 +245,7 @@ BUGS = (
         no_noise_on_public_steps,
         db.interleaved(6, 1, private_fraction=0.2, noise_std=0.5, **_CLIPPED),
         "hidden_state",
-        "linear, few private steps: the noise that hides them is missing",
+        "one private step before five public ones, whose noise should hide it",
         runs=1000,
     ),
     Bug(
@@ -260,14 +260,14 @@ BUGS = (
         any_learning_rate,
         db.dp(6, 1, noise_std=2.0, learning_rate=2.5, **_MEAN, **_END),
         "epoch_end",
-        "first: steps that expand carry the row's trace to the noise",
+        "the row comes first, and steps that expand carry its trace to the noise",
     ),
     Bug(
         "clip applied to the batch mean",
         clip_of_the_batch_mean,
         db.dp(8, 1, noise_std=0.4, batch_size=4, **_CLIPPED, **_END),
         "epoch_end",
-        "linear, batches of 4: one row moves its batch by the whole clip norm",
+        "batches of 4: one row moves its batch by the whole clip norm",
     ),
     Bug(
         "the same noise in two epochs",
@@ -280,7 +280,7 @@ BUGS = (
             **_MEAN,
         ),
         "hidden_state",
-        "steps that reflect: the second noise takes the first away",
+        "steps that reflect, so that the second noise takes the first away",
     ),
     Bug(
         "order no secret, accounted as a secret",
@@ -294,7 +294,7 @@ BUGS = (
             **_END,
         ),
         "secret_order",
-        "linear, in the order of the table: the row is used in every epoch",
+        "the order of the table, where the row is used in every epoch",
         runs=1000,
     ),
     Bug(
@@ -302,7 +302,7 @@ BUGS = (
         an_epoch_iterate_leaks,
         db.dp(2, 2, noise_std=1.3, learning_rate=1.0, **_MEAN),
         "hidden_state",
-        "a mean at learning rate 1; the direction is learned from all that is released",
+        "a mean at learning rate 1, seen in a direction learned from the release",
         runs=3000,
     ),
     Bug(
@@ -310,7 +310,7 @@ BUGS = (
         add_or_remove,
         db.dp(3, 2, noise_std=1.0, **_CLIPPED, **_END),
         "epoch_end",
-        "linear: opposite rows push twice as far apart as a row and none",
+        "opposite rows push twice as far apart as a row and none",
         runs=1000,
     ),
     Bug(
@@ -332,7 +332,7 @@ BUGS = (
             **_END,
         ),
         "epoch_end",
-        "linear, from a start far away: rounding doubles the row's step",
+        "a start far away, where rounding doubles the row's step",
         runs=1000,
     ),
     Bug(
@@ -342,7 +342,7 @@ BUGS = (
             4, 1, private_fraction=0.75, noise_std=0.3, learning_rate=0.5, **_MEAN
         ),
         "hidden_state",
-        "an unclipped mean, exactly solvable: the noise of one more step is counted",
+        "an unclipped mean, exactly solvable, hidden by one step less than is counted",
         runs=1000,
     ),
 )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpbraid._validate import InvalidParameterError
 from dpbraid.engine import slopes
-from dpbraid.losses import Loss, MarginLoss
+from dpbraid.losses import Loss, MarginLoss, Mean
 from dpbraid.mechanism import Mechanism
 from dpbraid.rows import Rows
 
@@ -118,10 +118,18 @@ class Slope:
 
     @classmethod
     def of(cls, mechanism: Mechanism, dimension: int) -> Slope:
-        """Compiles the loss's slope function, or finds it in the cache."""
-        clip_norm = mechanism.clip_norm
+        """Compiles the loss's slope function, or finds it in the cache.
+
+        Refuses a loss that the kernels do not know: they would run another one.
+        """
+        loss, clip_norm = mechanism.loss, mechanism.clip_norm
+        if not isinstance(loss, MarginLoss | Mean):
+            raise InvalidParameterError(
+                f"loss must be a MarginLoss or Mean, got {type(loss).__name__}: there "
+                "are compiled steps for these alone"
+            )
         return cls(
-            slopes.address(mechanism.loss),
-            slopes.parameter(mechanism.loss),
+            slopes.address(loss),
+            slopes.parameter(loss),
             np.inf if clip_norm is None else lowered(clip_norm, dimension),
         )
