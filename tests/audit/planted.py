@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dpbraid as db
-import dpbraid.engine.run
+import dpbraid.engine.once
 import dpbraid.privacy.steps
 from dpbraid.audit import attack
 from dpbraid.engine import noise
@@ -126,9 +126,9 @@ class _Replayed:
 
 
 def noise_of_two_epochs_the_same(patch: pytest.MonkeyPatch) -> None:
-    fresh = dpbraid.engine.run._noise
+    fresh = dpbraid.engine.once._noise
     patch.setattr(
-        dpbraid.engine.run,
+        dpbraid.engine.once,
         "_noise",
         lambda rng, numeric: _Replayed(rng, fresh(rng, numeric)),
     )
@@ -185,7 +185,7 @@ def _narrow(table: Table) -> Table:
 
 
 def state_in_single_precision(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(dpbraid.engine.run, "Blocked", _Narrow)
+    patch.setattr(dpbraid.engine.once, "Blocked", _Narrow)
 
 
 # -- broken accountants ----------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dpbraid as db
-from dpbraid.engine.run import run
+from dpbraid.engine.once import run
 from dpbraid.losses import Labels, Loss
 
 

@@ -17,7 +17,7 @@ from dpbraid import numeric
 from dpbraid.engine import noise, slopes
 from dpbraid.engine.blocked import Blocked
 from dpbraid.engine.columns import Columns, Table
-from dpbraid.engine.run import run
+from dpbraid.engine.once import run
 from dpbraid.losses import Loss, MarginLoss
 from dpbraid.numeric import UNIT, numeric_model
 from tests.strategies import LOSSES, MARGIN_LOSSES, PENALTIES, mechanisms

@@ -159,3 +159,16 @@ def test_objectives_in_pieces(
     found = objectives(loss, db.Ridge(0.1), X, private, private.X)
     expected = [objective(loss, db.Ridge(0.1), x, private) for x in X.T]
     np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+def test_the_engine_names_stay_functions_whatever_is_imported() -> None:
+    """No submodule may share the name of a function that the package hands out."""
+    import importlib
+    import pkgutil
+
+    from dpbraid import engine
+
+    modules = {module.name for module in pkgutil.iter_modules(engine.__path__)}
+    for name in modules:
+        importlib.import_module(f"dpbraid.engine.{name}")
+    assert modules.isdisjoint(engine.__all__)

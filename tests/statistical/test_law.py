@@ -24,7 +24,7 @@ from dpbraid.engine import kernels, literal
 from dpbraid.engine.blocked import Blocked
 from dpbraid.engine.columns import Columns, Table
 from dpbraid.engine.noise import Gaussian
-from dpbraid.engine.run import run
+from dpbraid.engine.once import run
 from dpbraid.losses import MarginLoss
 
 Array = NDArray[np.float64]

@@ -35,7 +35,7 @@ from dpbraid._validate import InvalidParameterError
 from dpbraid.audit import bounds, neighbours
 from dpbraid.audit.claims import Claim, claim, order_is_secret, printed
 from dpbraid.audit.neighbours import Neighbours
-from dpbraid.engine.run import run
+from dpbraid.engine.once import run
 from dpbraid.engine.threads import one_blas_thread
 from dpbraid.mechanism import Mechanism
 from dpbraid.orders import Incremental

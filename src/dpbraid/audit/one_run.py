@@ -29,7 +29,7 @@ from dpbraid._validate import InvalidParameterError
 from dpbraid.audit import bounds
 from dpbraid.audit.claims import Claim, claim, order_is_secret, printed
 from dpbraid.audit.neighbours import Maker, private_rows
-from dpbraid.engine.run import run
+from dpbraid.engine.once import run
 from dpbraid.mechanism import Mechanism
 from dpbraid.orders import Incremental
 from dpbraid.privacy.certificate import Certificate

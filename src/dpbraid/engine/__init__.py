@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpbraid.engine.compilation import announcing_compilation
     from dpbraid.engine.grid import NotPrivateGrid, grid_not_private
-    from dpbraid.engine.run import run
+    from dpbraid.engine.once import run
     from dpbraid.engine.trace import NotPrivateTrace, trace_not_private
     from dpbraid.release import NoiseSource, NumericModel, Release
 
@@ -35,7 +35,7 @@ _HOMES = {
     "Release": "dpbraid.release",
     "announcing_compilation": "dpbraid.engine.compilation",
     "grid_not_private": "dpbraid.engine.grid",
-    "run": "dpbraid.engine.run",
+    "run": "dpbraid.engine.once",
     "trace_not_private": "dpbraid.engine.trace",
 }
 

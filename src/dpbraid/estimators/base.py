@@ -274,7 +274,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
         private, public: the same features with the labels of each run.
         """
-        from dpbraid.engine.run import run
+        from dpbraid.engine.once import run
 
         runs = len(private)
         certificate = self._certified(
