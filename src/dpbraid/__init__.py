@@ -16,6 +16,12 @@ from dpbraid.mechanism import (
 )
 from dpbraid.orders import Incremental, Reshuffle, ShuffleBuffer, ShuffleOnce
 from dpbraid.penalties import Ball, Box, ElasticNet, FreeLast, Lasso, NoPenalty, Ridge
+from dpbraid.privacy import (
+    PrivacyAssumptionError,
+    PrivacyProfile,
+    account,
+    calibrate,
+)
 from dpbraid.rows import InvalidRowsError, Rows
 from dpbraid.starts import Given, Normal, Zeros
 
@@ -40,6 +46,8 @@ __all__ = [
     "NoPenalty",
     "Normal",
     "Placement",
+    "PrivacyAssumptionError",
+    "PrivacyProfile",
     "Reshuffle",
     "Ridge",
     "Rows",
@@ -49,7 +57,9 @@ __all__ = [
     "Squared",
     "Zeros",
     "__version__",
+    "account",
     "alternating",
+    "calibrate",
     "dp",
     "interleaved",
     "nonprivate",

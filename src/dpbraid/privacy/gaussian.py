@@ -22,7 +22,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfcx, ndtr
 
 from dpbraid import _validate
 
@@ -30,8 +29,11 @@ Array = NDArray[np.float64]
 
 MARGIN = 4e-12
 _SMALLEST = math.ulp(0.0)
+# Where mu is below this share of 1 + |a|, Mills' ratios are too close to subtract.
+_CLOSE = 1e-2
 _HALF_PI_ROOT = math.sqrt(math.pi / 2)
 _TWO_PI_ROOT = math.sqrt(2 * math.pi)
+_ROOT = math.sqrt(2)
 # nodes and weights of 3-point Gauss-Legendre on [0, 1]
 _NODES = (0.5 - math.sqrt(0.15), 0.5, 0.5 + math.sqrt(0.15))
 _WEIGHTS = (5 / 18, 8 / 18, 5 / 18)
@@ -112,8 +114,8 @@ def delta_scalar(epsilon: float, mu: float) -> float:
         return _SMALLEST
     density = math.exp(-0.5 * a * a) / _TWO_PI_ROOT
     if a < -1:  # then mu > 2 and nothing cancels
-        value = 1 - (float(ndtr(a)) + density * _mills(b))
-    elif mu > 1e-3 * (1 + abs(a)):
+        value = 1 - (0.5 * math.erfc(-a / _ROOT) + density * _mills(b))
+    elif mu > _CLOSE * (1 + abs(a)):
         value = density * (_mills(a) - _mills(b))
     else:
         slope = sum(
@@ -126,18 +128,21 @@ def delta_scalar(epsilon: float, mu: float) -> float:
 
 def delta_array(epsilon: float | Array, mu: Array) -> Array:
     """`gaussian_delta` on arrays, without checks; shapes broadcast, 0 < mu < inf."""
+    # importing scipy.special takes longer than all the rest
+    from scipy.special import erfcx, ndtr
+
     epsilon, mu = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), mu)
     a = epsilon / mu - 0.5 * mu
     b = epsilon / mu + 0.5 * mu
     density = np.exp(-0.5 * a * a) / _TWO_PI_ROOT
-    mills_b = _HALF_PI_ROOT * erfcx(b / math.sqrt(2))
+    mills_b = _HALF_PI_ROOT * erfcx(b / _ROOT)
     # a is cut only where the branch for a < -1 holds
-    mills_a = _HALF_PI_ROOT * erfcx(np.maximum(a, -1.0) / math.sqrt(2))
+    mills_a = _HALF_PI_ROOT * erfcx(np.maximum(a, -1.0) / _ROOT)
     value: Array = density * (mills_a - mills_b)
     large = a < -1
     if np.any(large):
         value[large] = 1 - (ndtr(a[large]) + density[large] * mills_b[large])
-    close = ~large & (mu <= 1e-3 * (1 + np.abs(a))) & (a <= 40)
+    close = ~large & (mu <= _CLOSE * (1 + np.abs(a))) & (a <= 40)
     if np.any(close):
         near, width = a[close], mu[close]
         slope = np.zeros_like(near)
@@ -150,23 +155,32 @@ def delta_array(epsilon: float | Array, mu: Array) -> Array:
 
 
 def _mills(x: float) -> float:
-    """Phi(-x)/phi(x) for x >= -37."""
-    return _HALF_PI_ROOT * float(erfcx(x / math.sqrt(2)))
+    """Phi(-x)/phi(x) for x >= -1."""
+    if x < 5:
+        return _HALF_PI_ROOT * math.erfc(x / _ROOT) * math.exp(0.5 * x * x)
+    return 1 / (x + _fraction(x))
 
 
 def _mills_slope(x: float) -> float:
     """1 - x m(x), the negative derivative of Mills' ratio."""
     if x < 5:
         return 1 - x * _mills(x)
-    # m = 1/(x + t) with t = 1/(x + 2/(x + 3/...)), so 1 - x m = t/(x + t)
-    t = 0.0
-    for k in range(24, 0, -1):
-        t = k / (x + t)
+    t = _fraction(x)
     return t / (x + t)
 
 
+def _fraction(x: float) -> float:
+    """t = 1/(x + 2/(x + 3/...)), so that m(x) = 1/(x + t) and 1 - x m = t/(x + t)."""
+    t = 0.0
+    for k in range(24, 0, -1):
+        t = k / (x + t)
+    return t
+
+
 def _mills_slopes(x: Array) -> Array:
-    direct = 1 - x * (_HALF_PI_ROOT * erfcx(x / math.sqrt(2)))
+    from scipy.special import erfcx
+
+    direct = 1 - x * (_HALF_PI_ROOT * erfcx(x / _ROOT))
     far = np.maximum(x, 5.0)
     t = np.zeros_like(x)
     for k in range(24, 0, -1):
