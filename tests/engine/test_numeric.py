@@ -148,6 +148,60 @@ def test_a_computed_step_is_within_its_bound(
         assert bound < 1e-8 * max(size, 1)
 
 
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.kind)
+@pytest.mark.parametrize("d", [1, 11, 256, 400])
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e4])
+def test_steps_in_a_row_are_within_their_bounds(
+    loss: Loss, d: int, size: float
+) -> None:
+    """Exact steps are nonexpansive, so errors add up: at most one bound a step.
+
+    Short rows take their margins ahead of the step before: this is its bound too.
+    """
+    rng, steps, eta, row_norm = np.random.default_rng(d), 4, 0.2, 2.0
+    m = db.dp(
+        steps,
+        1,
+        loss=loss,
+        learning_rate=eta,
+        clip_norm=0.5,
+        row_norm=row_norm,
+        order=db.Incremental(),
+        **EPOCH_END,
+    ).with_noise(0)
+    bounds = numeric._Bounds.of(m)
+    assert bounds is not None
+    x = rng.standard_normal(d)
+    x *= size / np.linalg.norm(x)
+    X = rng.standard_normal((steps, d)) + 3 * x / size
+    y = None if loss.labels == "none" else np.sign(rng.standard_normal(steps))
+    rows = db.Rows.bounded(1e9 * X, y, row_norm=row_norm)
+    state = x[:, None].copy()
+    engine = Blocked(
+        Columns.of([m]),
+        Table.of(rows, loss, 0.5, np.float64),
+        None,
+        state,
+        noise.Gaussian(rng),
+    )
+    for _ in engine.epochs(rng):
+        pass
+    with mpmath.workdps(60):
+        exact = [mpmath.mpf(float(v)) for v in x]
+        for i in range(steps):
+            one = db.Rows.bounded(
+                rows.X[i : i + 1], None if y is None else y[i : i + 1]
+            )
+            table = Table.of(one, loss, 0.5, np.float64)
+            exact = exact_step(m, exact, one, table, eta)
+        error = mpmath.sqrt(
+            sum((e - float(v)) ** 2 for e, v in zip(exact, state[:, 0], strict=True))
+        )
+    largest = size + steps * eta * 0.5
+    bound = numeric._StepError(m, d, largest, bounds.row, bounds.gradient).of(eta)
+    assert 0 < error <= steps * bound
+
+
 @given(
     d=st.integers(1, 300),
     n=st.integers(1, 4),
