@@ -436,6 +436,54 @@ def test_two_neighbouring_runs_stay_within_the_promised_distance(loss: Loss) -> 
     assert reached > 0.5
 
 
+@pytest.mark.parametrize("stays_out", [False, True])
+def test_errors_in_the_worst_direction_are_paid_for(stays_out: bool) -> None:
+    """Two real chains, every error at its bound and pushing them apart.
+
+    All rows lie far off along (1, .., 1), so clipped steps keep distances; the two
+    tables differ in the last row, which is used in every epoch or in the first alone.
+    Before each noise the chains are at most uses * shift * (1 + noise_loss) apart; and
+    nearly as far, or the loss would be larger than it has to be.
+    """
+    n, d, K, eta, C = 6, 4, 5, 0.5, 1.0
+    later = n - 1 if stays_out else n
+    epochs = [
+        db.Epoch(n if k == 0 else later, 0, eta, 3.0, db.Placement.EPOCH_END)
+        for k in range(K)
+    ]
+    m = db.Mechanism(n, tuple(epochs), db.Mean(), clip_norm=C, order=db.Incremental())
+    found = numeric_model(m, d)
+    assert found.grid is not None
+    bounds = numeric._Bounds.of(m)
+    assert bounds is not None
+    most = numeric._Norms(m, d, bounds).everywhere
+    step_error = numeric._StepError(m, d, most, bounds.row, bounds.gradient).of(eta)
+    prox_error = (d + 16) * UNIT * most
+    direction = np.ones(d, np.longdouble) / np.sqrt(np.longdouble(d))
+    states = []
+    for sign in (1, -1):
+        x, path = np.zeros(d, np.longdouble), []
+        rounding = sign * np.longdouble(found.grid) / 2
+        for k, epoch in enumerate(m.epochs):
+            if k > 0:  # the noise, without its rounding; then prox and projection
+                x = x + rounding
+                x = x + sign * 2 * prox_error * direction
+            for row in range(epoch.private_rows):
+                side = sign if row == n - 1 else 1
+                q = 1e4 * side * direction
+                x = x - eta * m.loss.gradients(x, q[None], None, C)[0]
+                x = x + sign * step_error * direction
+            x = x + rounding
+            path.append(x)
+        states.append(path)
+    shift, allowed = np.longdouble(2 * eta * C), 1 + np.longdouble(found.noise_loss)
+    for k in range(K):
+        uses = 1 if stays_out else k + 1
+        apart = np.linalg.norm(states[0][k] - states[1][k])
+        assert shift * uses < apart <= shift * uses * allowed
+    assert apart - shift * uses > 0.75 * (allowed - 1) * shift * uses
+
+
 def test_run_uses_the_grid() -> None:
     rows = db.Rows.bounded(
         np.random.default_rng(0).standard_normal((50, 4)), np.ones(50), row_norm=1.0
