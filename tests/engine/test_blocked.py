@@ -135,6 +135,33 @@ def test_every_loss_penalty_batch_and_placement(
         assert_same(pair[1], other)
 
 
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda p: p.kind)
+@pytest.mark.parametrize("placement", list(db.Placement))
+def test_long_rows(loss: Any, placement: db.Placement) -> None:
+    """Rows beyond costs.SHORT_ROW, which other kernels take."""
+    d = costs.SHORT_ROW + 45
+    m = db.interleaved(
+        20,
+        2,
+        private_fraction=0.6,
+        loss=loss,
+        penalty=db.Lasso(0.01),
+        learning_rate=0.1,
+        noise_std=0.2,
+        clip_norm=0.5,
+        row_norm=1.2,
+        placement=placement,
+        start=db.Given(5),
+    )
+    private, public = tables(m, d, 1)
+    start = np.linspace(-0.1, 0.1, d)
+    path = slow(m, private, public, seed=3, start=start)
+    for way in (0, 8, None):
+        given: Any = {"seed": 3, "start": start, "rows_per_block": way}
+        assert_same(fast([m], private, public, **given)[0], path)
+        assert_same(fast([m, m], private, public, **given)[1], path)
+
+
 def test_a_zero_noise_column_beside_noisy_ones_has_none() -> None:
     m = db.dp(40, 2, loss=db.Logistic(), learning_rate=0.1, start=db.Given(1))
     private, _ = tables(m, 4, 0)
@@ -325,6 +352,14 @@ def test_the_choice_of_a_way_follows_the_shapes() -> None:
     assert choice(3072, 1, True) in range(16, 129)
     assert choice(3072, 36, True) in range(16, 129)
     assert choice(3072, 36, False) in range(16, 129)
+
+
+def test_releases_on_a_grid_never_take_blocks() -> None:
+    """numeric.py bounds the rounding of literal steps, one column without noise."""
+    for d in (1, 10, 100, 1000, 10_000, 1_000_000):
+        for batch in (1, 2, 20, 47):
+            shape = costs.Shape(d, 1, batch, noisy=False, itemsize=8)
+            assert costs.block_rows(shape) is None
 
 
 def test_columns_must_share_all_but_rates_and_noise() -> None:

@@ -148,6 +148,60 @@ def test_a_computed_step_is_within_its_bound(
         assert bound < 1e-8 * max(size, 1)
 
 
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.kind)
+@pytest.mark.parametrize("d", [1, 11, 256, 400])
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e4])
+def test_steps_in_a_row_are_within_their_bounds(
+    loss: Loss, d: int, size: float
+) -> None:
+    """Exact steps are nonexpansive, so errors add up: at most one bound a step.
+
+    Short rows take their margins ahead of the step before: this is its bound too.
+    """
+    rng, steps, eta, row_norm = np.random.default_rng(d), 4, 0.2, 2.0
+    m = db.dp(
+        steps,
+        1,
+        loss=loss,
+        learning_rate=eta,
+        clip_norm=0.5,
+        row_norm=row_norm,
+        order=db.Incremental(),
+        **EPOCH_END,
+    ).with_noise(0)
+    bounds = numeric._Bounds.of(m)
+    assert bounds is not None
+    x = rng.standard_normal(d)
+    x *= size / np.linalg.norm(x)
+    X = rng.standard_normal((steps, d)) + 3 * x / size
+    y = None if loss.labels == "none" else np.sign(rng.standard_normal(steps))
+    rows = db.Rows.bounded(1e9 * X, y, row_norm=row_norm)
+    state = x[:, None].copy()
+    engine = Blocked(
+        Columns.of([m]),
+        Table.of(rows, loss, 0.5, np.float64),
+        None,
+        state,
+        noise.Gaussian(rng),
+    )
+    for _ in engine.epochs(rng):
+        pass
+    with mpmath.workdps(60):
+        exact = [mpmath.mpf(float(v)) for v in x]
+        for i in range(steps):
+            one = db.Rows.bounded(
+                rows.X[i : i + 1], None if y is None else y[i : i + 1]
+            )
+            table = Table.of(one, loss, 0.5, np.float64)
+            exact = exact_step(m, exact, one, table, eta)
+        error = mpmath.sqrt(
+            sum((e - float(v)) ** 2 for e, v in zip(exact, state[:, 0], strict=True))
+        )
+    largest = size + steps * eta * 0.5
+    bound = numeric._StepError(m, d, largest, bounds.row, bounds.gradient).of(eta)
+    assert 0 < error <= steps * bound
+
+
 @given(
     d=st.integers(1, 300),
     n=st.integers(1, 4),
@@ -380,6 +434,54 @@ def test_two_neighbouring_runs_stay_within_the_promised_distance(loss: Loss) -> 
         assert apart <= last + shift * (1 + found.noise_loss)
         reached = max(reached, (apart - last) / shift)
     assert reached > 0.5
+
+
+@pytest.mark.parametrize("stays_out", [False, True])
+def test_errors_in_the_worst_direction_are_paid_for(stays_out: bool) -> None:
+    """Two real chains, every error at its bound and pushing them apart.
+
+    All rows lie far off along (1, .., 1), so clipped steps keep distances; the two
+    tables differ in the last row, which is used in every epoch or in the first alone.
+    Before each noise the chains are at most uses * shift * (1 + noise_loss) apart; and
+    nearly as far, or the loss would be larger than it has to be.
+    """
+    n, d, K, eta, C = 6, 4, 5, 0.5, 1.0
+    later = n - 1 if stays_out else n
+    epochs = [
+        db.Epoch(n if k == 0 else later, 0, eta, 3.0, db.Placement.EPOCH_END)
+        for k in range(K)
+    ]
+    m = db.Mechanism(n, tuple(epochs), db.Mean(), clip_norm=C, order=db.Incremental())
+    found = numeric_model(m, d)
+    assert found.grid is not None
+    bounds = numeric._Bounds.of(m)
+    assert bounds is not None
+    most = numeric._Norms(m, d, bounds).everywhere
+    step_error = numeric._StepError(m, d, most, bounds.row, bounds.gradient).of(eta)
+    prox_error = (d + 16) * UNIT * most
+    direction = np.ones(d, np.longdouble) / np.sqrt(np.longdouble(d))
+    states = []
+    for sign in (1, -1):
+        x, path = np.zeros(d, np.longdouble), []
+        rounding = sign * np.longdouble(found.grid) / 2
+        for k, epoch in enumerate(m.epochs):
+            if k > 0:  # the noise, without its rounding; then prox and projection
+                x = x + rounding
+                x = x + sign * 2 * prox_error * direction
+            for row in range(epoch.private_rows):
+                side = sign if row == n - 1 else 1
+                q = 1e4 * side * direction
+                x = x - eta * m.loss.gradients(x, q[None], None, C)[0]
+                x = x + sign * step_error * direction
+            x = x + rounding
+            path.append(x)
+        states.append(path)
+    shift, allowed = np.longdouble(2 * eta * C), 1 + np.longdouble(found.noise_loss)
+    for k in range(K):
+        uses = 1 if stays_out else k + 1
+        apart = np.linalg.norm(states[0][k] - states[1][k])
+        assert shift * uses < apart <= shift * uses * allowed
+    assert apart - shift * uses > 0.75 * (allowed - 1) * shift * uses
 
 
 def test_run_uses_the_grid() -> None:
