@@ -297,31 +297,32 @@ def _write_reports(
 
 
 def _summary(console: Console, results: Sequence[Result]) -> None:
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(title="Last iterates: G(x; D), its excess over G*, learning rate")
-    table.add_column("algorithm", no_wrap=True)
-    for heading in ("G ± std", "excess", "rate", "noise std"):
-        table.add_column(heading, justify="right")
+    table = Table(title="Last iterates of G(x; D); the lowest in bold", box=SIMPLE_HEAD)
     table.add_column("", no_wrap=True)
+    for heading in ("mean ± std", "excess", "rate", "noise std"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for result in results:
         table.add_section()
-        name, zero = result.panel.id, result.reference.zero_value - result.optimum
-        table.add_row(f"[bold]{name}[/bold]", f"G* {result.optimum:.6g}")
-        table.add_row(
-            "zero vector", f"{result.reference.zero_value:.6g}", f"{zero:.4g}"
-        )
+        table.add_row(f"[underline]{result.panel.id}[/underline]")
+        for name, value in (
+            ("G*, not private", result.optimum),
+            ("zero vector", result.reference.zero_value),
+        ):
+            table.add_row(name, f"{value:.6g}", f"{value - result.optimum:.4g}")
         for curve in result.curves:
             best = curve.best
-            marks = ["lowest"] if curve is result.best else []
-            marks += ["unstable"] if curve.unstable(result.optimum) else []
-            marks += ["guarantee void"] if best.guarantee_void else []
+            mark = "*" * (curve.unstable(result.optimum) is not None)
+            mark += "†" * best.guarantee_void
             table.add_row(
-                curve.title,
-                f"{best.final:.6g} ± {best.final_std:.2g}",
+                curve.title + mark,
+                f"{best.final:.6g} ± {best.final_std:.1g}",
                 f"{best.final - result.optimum:.4g}",
                 f"{best.learning_rate:g}",
                 f"{best.cell.noise_std:.6g}",
-                ", ".join(marks),
+                style="bold" if curve is result.best else "",
             )
     console.print(table)
+    console.print("* unstable, † guarantee void: the report says why")
