@@ -268,7 +268,7 @@ def _mean_steps(X, T, r, eta, clip_norm, step):
 def mean_steps_many(X, T, rows, eta, clip_norm, noise, scale, step, squares, tiny):
     """The same for many columns that share row and rho.
 
-    One pass over X a step: it moves X and sums |x - q|^2 for the next row, in `squares`.
+    One pass over X a step: it moves X, and sums |x - q|^2 for the next row.
     Without noise, entries below `tiny` are set to 0: columns that decay to a pixel of 0
     would end in subnormal numbers, which are slow.
     """
