@@ -55,7 +55,8 @@ def pair(left: Result, right: Result) -> Figure:
     frame = (min(low), max(high))
     for axes, result in zip(figure.subplots(1, 2), (left, right), strict=True):
         _curves(axes, result, frame)
-        axes.set_title(f"{panel_title(result)}\n{result.settings.words}", fontsize=9)
+        words = result.settings.words.replace(", ", "\n")
+        axes.set_title(f"{panel_title(result)}: {words}", fontsize=9)
     _legend(figure, [left, right], columns=6)
     return figure
 
