@@ -14,6 +14,7 @@ import dpbraid as db
 from dpbraid.engine import blocked, costs, kernels
 from dpbraid.engine.blocked import Blocked
 from dpbraid.engine.columns import Columns, Table
+from dpbraid.engine.grid import grid_not_private
 from dpbraid.engine.noise import Gaussian
 from dpbraid.mechanism import Epoch
 from tests.engine.scripted import fast, slow
@@ -416,3 +417,16 @@ def test_the_blas_product_is_in_place() -> None:
         gemm = blocked._gemm(np.dtype(dtype))
         gemm(-1.0, M.T, A.T, 1.0, X.T, trans_b=1, overwrite_c=1)
         assert np.all(X == -2)
+
+
+def test_a_mean_in_single_precision_ends_at_zero_and_not_next_to_it() -> None:
+    """Halving 1.4e-45 rounds back to it, and such numbers are slow to work with."""
+    n, d = 200, 3
+    rows = db.Rows.bounded(np.zeros((n, d)), row_norm=1.0)
+    mechanisms = [
+        db.nonprivate(n, 2, learning_rate=rate, loss=db.Mean(), start=db.Given(3.0))
+        for rate in (0.5, 0.01)
+    ]
+    grid = grid_not_private(mechanisms, rows, seed=1, start=np.ones(d))
+    assert np.array_equal(grid.iterates[0], np.zeros(d))
+    np.testing.assert_allclose(grid.iterates[1], 0.99**400, rtol=1e-4)

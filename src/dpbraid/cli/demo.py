@@ -1,4 +1,4 @@
-"""`dpbraid demo`: a first run on embedded data; prints a result, draws a picture."""
+"""`dpbraid demo`: one panel of the paper in full: its numbers and a picture."""
 
 from __future__ import annotations
 
@@ -15,21 +15,34 @@ def command(
         Path, typer.Option(help="Where to write the picture (.png or .svg).")
     ] = Path("dpbraid-demo.png"),
 ) -> None:
-    """Train on the Crime data with and without noise, side by side."""
-    from rich.console import Console
-    from rich.table import Table
+    """Run one panel of the paper, and the same with better placed noise beside it."""
+    import os
 
+    from rich.console import Console
+
+    from dpbraid.cli.progress import bar
+    from dpbraid.cli.results import summary
     from dpbraid.paper import demo
+    from dpbraid.paper.claims import remarks
+    from dpbraid.paper.style import panel_title
 
     picture(out)
-    curves = demo.run()
-    demo.draw(curves, out)
-    table = Table(title="Crime, ridge regression: G(x; D) - G* of the last iterate")
-    table.add_column("run")
-    table.add_column("excess", justify="right")
-    table.add_column("")
-    for curve in curves:
-        table.add_row(curve.name, f"{curve.excess[-1]:.4f}", curve.remark)
     console = Console()
-    console.print(table)
+    with bar(console) as shown:
+        task = shown.add_task("runs", total=None)
+        found = demo.run(
+            os.cpu_count() or 1,
+            lambda done, total: shown.update(task, completed=done, total=total),
+        )
+    demo.draw(found, out)
+    for result in (found.paper, found.beside):
+        console.rule(f"{panel_title(result)}: {result.settings.words}")
+        summary(console, [result])
+        for remark in remarks(result):
+            console.print(f"* {remark}", highlight=False)
+    console.print(
+        "Lowest in bold. guarantee: (epsilon, delta) for replacing one private row at "
+        "noise std, for a rate picked without looking.",
+        highlight=False,
+    )
     console.print(f"Picture: {out}", soft_wrap=True, highlight=False)

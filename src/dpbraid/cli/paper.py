@@ -106,6 +106,7 @@ def run(
 
     from rich.console import Console
 
+    from dpbraid.cli.results import summary
     from dpbraid.paper import study as studies
     from dpbraid.paper.store import Store
     from dpbraid.paper.sweep import Settings
@@ -136,7 +137,12 @@ def run(
     results = _results(study, folder, tasks)
     _write_figures(console, study, folder, results)
     _write_reports(console, study, folder, results)
-    _summary(console, results[0])
+    summary(console, results[0])
+    console.print(
+        "Lowest in bold; * unstable; guarantee: (epsilon, delta) for replacing one "
+        "private row, at\na rate picked without looking. The report has the reasons.",
+        highlight=False,
+    )
 
 
 @app.command("figures")
@@ -204,6 +210,7 @@ def _open(out: Path) -> tuple[Study, Folder, dict[str, Task]]:
 def _sweep(
     console: Console, study: Study, tasks: dict[str, Task], store: Any, jobs: int
 ) -> None:
+    from dpbraid.cli.progress import bar
     from dpbraid.paper import sweep
 
     chosen = [(panel, tasks[panel.task]) for panel in study.panels]
@@ -218,35 +225,14 @@ def _sweep(
         f"{len(study.panels)} panels, {runs} runs to do"
         + ("" if runs else ": all of them are in the store")
     )
-    with _bar(console) as bar:
-        task = bar.add_task("runs", total=sum(map(sweep.work, units)))
+    with bar(console) as shown:
+        task = shown.add_task("runs", total=sum(map(sweep.work, units)))
         sweep.sweep(
             units,
             store,
             jobs=jobs,
-            progress=lambda unit: bar.advance(task, sweep.work(unit)),
+            progress=lambda unit: shown.advance(task, sweep.work(unit)),
         )
-
-
-def _bar(console: Console) -> Any:
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=console,
-    )
 
 
 def _results(
@@ -266,18 +252,19 @@ def _results(
 def _write_figures(
     console: Console, study: Study, folder: Folder, found: Sequence[Sequence[Result]]
 ) -> None:
+    from dpbraid.cli.progress import bar
     from dpbraid.paper import figures as pictures
 
     suffixes = ("", "-beside")
-    with _bar(console) as bar:
+    with bar(console) as shown:
         total = sum(pictures.count(results) for results in found)
-        task = bar.add_task("figures", total=total)
+        task = shown.add_task("figures", total=total)
         for results, suffix in zip(found, suffixes, strict=False):
             pictures.draw(
                 results,
                 folder.figures,
                 suffix=suffix,
-                progress=lambda _path: bar.advance(task),
+                progress=lambda _path: shown.advance(task),
             )
     console.print(f"Figures: {folder.figures}", soft_wrap=True, highlight=False)
 
@@ -294,34 +281,3 @@ def _write_reports(
         page = reports.beside(study, found[0], found[1])
         write_atomically(folder.beside, page.encode())
         console.print(f"Beside: {folder.beside}", soft_wrap=True, highlight=False)
-
-
-def _summary(console: Console, results: Sequence[Result]) -> None:
-    from rich.table import Table
-
-    table = Table(title="Last iterates: G(x; D), its excess over G*, learning rate")
-    table.add_column("algorithm", no_wrap=True)
-    for heading in ("G ± std", "excess", "rate", "noise std"):
-        table.add_column(heading, justify="right")
-    table.add_column("", no_wrap=True)
-    for result in results:
-        table.add_section()
-        name, zero = result.panel.id, result.reference.zero_value - result.optimum
-        table.add_row(f"[bold]{name}[/bold]", f"G* {result.optimum:.6g}")
-        table.add_row(
-            "zero vector", f"{result.reference.zero_value:.6g}", f"{zero:.4g}"
-        )
-        for curve in result.curves:
-            best = curve.best
-            marks = ["lowest"] if curve is result.best else []
-            marks += ["unstable"] if curve.unstable(result.optimum) else []
-            marks += ["guarantee void"] if best.guarantee_void else []
-            table.add_row(
-                curve.title,
-                f"{best.final:.6g} ± {best.final_std:.2g}",
-                f"{best.final - result.optimum:.4g}",
-                f"{best.learning_rate:g}",
-                f"{best.cell.noise_std:.6g}",
-                ", ".join(marks),
-            )
-    console.print(table)

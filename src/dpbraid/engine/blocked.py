@@ -168,7 +168,16 @@ class Blocked:
             )
         elif b == 1:
             kernels.mean_steps_many(
-                X, table.X, rows, eta, s.clip_norm, noise, scales, step
+                X,
+                table.X,
+                rows,
+                eta,
+                s.clip_norm,
+                noise,
+                scales,
+                step,
+                np.empty_like(step),
+                X.dtype.type(_tiny(X.dtype)),
             )
         else:
             kernels.mean_minibatches(

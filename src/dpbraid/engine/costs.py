@@ -26,6 +26,7 @@ _PRODUCT = 0.022  # a multiply-add of a matrix product
 _GRAM = 0.022  # a multiply-add of the Gram kernel (half of the square is computed)
 _NORMAL = 4.0  # a standard normal
 _SLOPE = 6.0  # one slope
+_INNER = 1.5  # entering and leaving a loop over columns, too short to fill vectors
 _CALL = 25_000.0  # the Python around one block
 
 
@@ -54,6 +55,8 @@ def loop_cost(shape: Shape) -> float:
     flops = 2 * d * columns * _FLOP * shape._narrow
     if columns > 1 and d * columns * shape.itemsize > 2**18:
         flops *= 2  # the state no longer stays in the first caches
+    if columns > 1:
+        flops += 2 * d * _INNER
     return flops + columns * _SLOPE + shape.noisy * d * _NORMAL / shape.batch
 
 

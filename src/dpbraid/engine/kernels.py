@@ -265,24 +265,39 @@ def _mean_steps(X, T, r, eta, clip_norm, step):
 
 
 @kernel(**_FAST)
-def mean_steps_many(X, T, rows, eta, clip_norm, noise, scale, step):
-    """The same for many columns that share row and rho."""
+def mean_steps_many(X, T, rows, eta, clip_norm, noise, scale, step, squares, tiny):
+    """The same for many columns that share row and rho.
+
+    One pass over X a step: it moves X, and sums |x - q|^2 for the next row.
+    Without noise, entries below `tiny` are set to 0: columns that decay to a pixel of 0
+    would end in subnormal numbers, which are slow.
+    """
     noisy = noise.shape[0] > 0
+    zero = X.dtype.type(0)
     d, columns = X.shape
-    for t in range(rows.shape[0]):
-        r = rows[t]
-        _mean_steps(X, T, r, eta, clip_norm, step)
-        if noisy:
+    count = rows.shape[0]
+    for t in range(-1, count):
+        r = rows[max(t, 0)]
+        after = rows[min(t + 1, count - 1)]
+        for c in range(columns):
+            # before the first row nothing moves
+            step[c] = _shrink(squares[c], eta[c], clip_norm) if t >= 0 else 0
+            squares[c] = 0
+        if noisy and t >= 0:
             for k in range(d):
-                q = T[r, k]
-                rho = noise[t, k]
+                q, p, rho = T[r, k], T[after, k], noise[t, k]
                 for c in range(columns):
-                    X[k, c] -= step[c] * (X[k, c] - q) + scale[c] * rho
+                    x = X[k, c] - (step[c] * (X[k, c] - q) + scale[c] * rho)
+                    X[k, c] = x
+                    squares[c] += (x - p) * (x - p)
         else:
             for k in range(d):
-                q = T[r, k]
+                q, p = T[r, k], T[after, k]
                 for c in range(columns):
-                    X[k, c] -= step[c] * (X[k, c] - q)
+                    x = X[k, c] - step[c] * (X[k, c] - q)
+                    x = zero if abs(x) < tiny else x
+                    X[k, c] = x
+                    squares[c] += (x - p) * (x - p)
 
 
 @kernel(**_FAST)

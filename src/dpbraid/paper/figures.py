@@ -48,8 +48,23 @@ def sheet(results: Sequence[Result], title: str) -> Figure:
     return figure
 
 
-def _curves(axes: Axes, result: Result) -> None:
-    low, high = limits(result)
+def pair(left: Result, right: Result) -> Figure:
+    """Two results side by side on the same axes, under their settings."""
+    figure = Figure(figsize=(8.4, 4.2), layout="constrained")
+    low, high = zip(limits(left), limits(right), strict=True)
+    frame = (min(low), max(high))
+    for axes, result in zip(figure.subplots(1, 2), (left, right), strict=True):
+        _curves(axes, result, frame)
+        words = result.settings.words.replace(", ", "\n")
+        axes.set_title(f"{panel_title(result)}: {words}", fontsize=9)
+    _legend(figure, [left, right], columns=6)
+    return figure
+
+
+def _curves(
+    axes: Axes, result: Result, frame: tuple[float, float] | None = None
+) -> None:
+    low, high = frame or limits(result)
     for curve in result.curves:
         best = curve.best
         epochs = np.arange(len(best.mean))

@@ -15,15 +15,14 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from dpbraid.mechanism import Placement
 from dpbraid.paper import claims as judge
 from dpbraid.paper.claims import Verdict
-from dpbraid.paper.panels import PAPER, Algorithm, PaperAnalysis
+from dpbraid.paper.guarantee import guarantee
+from dpbraid.paper.panels import PAPER, Algorithm
 from dpbraid.paper.results import Curve, Rate, Result, seconds
 from dpbraid.paper.study import Study
 from dpbraid.paper.style import COLOURS, DASHES, limits, panel_title
 from dpbraid.paper.sweep import Settings
-from dpbraid.privacy import PrivacyAssumptionError, account, calibrate
 
 _PAGE = files("dpbraid.paper") / "page"
 
@@ -80,8 +79,8 @@ def beside(study: Study, results: Sequence[Result], others: Sequence[Result]) ->
             '<section class="panel">',
             f"<h3>{escape(_heading(left))}</h3>",
             '<div class="pair">',
-            _figure(names[0], _words(left.settings)),
-            _figure(names[1], _words(right.settings)),
+            _figure(names[0], left.settings.words),
+            _figure(names[1], right.settings.words),
             "</div>",
             _beside_table(left, right),
             "</section>",
@@ -196,7 +195,7 @@ def _list(items: Iterable[str]) -> str:
 def _facts(study: Study, settings: Settings, results: Sequence[Result]) -> str:
     panels = study.panels
     facts = [
-        _words(settings),
+        settings.words,
         f"{_several(p.runs for p in panels)} runs of "
         f"{_several(p.epochs for p in panels)} epochs",
         f"{_several(len(p.learning_rates) for p in panels)} learning rates",
@@ -212,18 +211,6 @@ def _facts(study: Study, settings: Settings, results: Sequence[Result]) -> str:
         "<noscript><p>The curves need JavaScript; the same panels are pictures in the "
         "folder figures.</p></noscript>"
     )
-
-
-def _words(settings: Settings) -> str:
-    where = {
-        Placement.EVERY_STEP: "noise at every step",
-        Placement.EPOCH_END: "one noise at each epoch's end",
-    }[settings.placement]
-    size = {
-        PaperAnalysis.PAPER: "the paper's lemma",
-        PaperAnalysis.PAPER_CODE: "the paper's lemma, doubled as in its scripts",
-    }.get(settings.analysis, f"analysis {settings.analysis!r}")  # type: ignore[call-overload]
-    return f"{where}, its size by {size}"
 
 
 def _several(values: Iterable[object]) -> str:
@@ -366,7 +353,7 @@ def _curve_cells(result: Result, curve: Curve) -> list[str]:
     best, valid = curve.best, curve.best_valid
     key = f'<i class="key" style="background:{COLOURS[curve.algorithm]}"></i>'
     mark = "*" if curve.unstable(result.optimum) is not None else ""
-    exact, guarantee = _guarantee(result, best)
+    exact, guaranteed = _guaranteed(result, best)
     return [
         key + escape(curve.title) + mark,
         f"{_number(best.final)} ± {best.final_std:.2g}",
@@ -375,35 +362,18 @@ def _curve_cells(result: Result, curve: Curve) -> list[str]:
         "none" if valid is None else f"{valid.learning_rate:g}, {_number(valid.final)}",
         f"{best.cell.noise_std:.6g}" if curve.private else "0",
         exact,
-        guarantee,
+        guaranteed,
     ]
 
 
-def _guarantee(result: Result, rate: Rate) -> tuple[str, str]:
+def _guaranteed(result: Result, rate: Rate) -> tuple[str, str]:
     """The noise that the accountant asks for, and what the run's noise guarantees."""
-    panel, mechanism = result.panel, rate.cell.mechanism
-    if not any(e.private_rows for e in mechanism.epochs):
-        return "0", "no private row read"
-    analysis = result.settings.analysis
-    if result.settings.by_formula:
-        analysis = PaperAnalysis.PAPER
-    try:
-        exact = calibrate(
-            mechanism, epsilon=panel.epsilon, delta=panel.delta, analysis=analysis
-        )
-        profile = account(mechanism, analysis)
-    except PrivacyAssumptionError as error:
-        if rate.guarantee_void:
-            return "refused", '<b class="bad">guarantee void</b>'
-        return "refused", f'<span title="{escape(str(error))}">not by this lemma</span>'
-    noise = max(e.noise_std for e in exact.epochs)
-    # the formula and the accountant round differently, far below what matters
-    if profile.delta(panel.epsilon) > panel.delta * (1 + 1e-9):
-        return f"{noise:.6g}", '<b class="bad">less noise than needed</b>'
-    return (
-        f"{noise:.6g}",
-        f"({panel.epsilon:g}, {panel.delta:g}) by {profile.at(panel.epsilon).analysis}",
-    )
+    found = guarantee(result, rate)
+    noise = "refused" if found.noise_std is None else f"{found.noise_std:.6g}"
+    if found.holds:
+        return noise, escape(found.words)
+    words = "guarantee void" if found.words == "void" else found.words
+    return noise, f'<b class="bad">{escape(words)}</b>'
 
 
 def _number(value: float) -> str:
@@ -479,7 +449,7 @@ def _half(result: Result, curve: Curve) -> list[str]:
         f"{best.final - result.optimum:.4g} ± {best.final_std:.2g}{mark}",
         f"{best.learning_rate:g}",
         f"{best.cell.noise_std:.5g}" if curve.private else "0",
-        _guarantee(result, best)[1],
+        _guaranteed(result, best)[1],
     ]
 
 

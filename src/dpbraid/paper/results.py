@@ -120,28 +120,44 @@ class Curve:
         return any(e.private_rows for e in self.best.cell.mechanism.epochs)
 
     def unstable(self, optimum: float) -> str | None:
-        """Why the last iterate need not repeat elsewhere; None where it settles.
+        """Why the end of the curve is down to rounding; None where it is not.
 
         Without noise and above 2/L, steps can expand distances: rounding errors grow,
-        and a run that still moves at its end has no end point to speak of.
+        and a run that still moves at its end has no end point to speak of. It makes
+        the curve unstable where it is the best rate, or could as well have been.
         """
-        best = self.best
-        if self.private or best.learning_rate <= self.largest_rate:
+        if self.private:
             return None
-        last = best.mean[-_LAST_EPOCHS:]
-        low, high = float(np.min(last)), float(np.max(last))
-        if not high - low > _SETTLED * (best.final - optimum):
+        moving = []
+        for rate in self.rates:
+            low, high = _range(rate)
+            if (
+                rate.learning_rate > self.largest_rate
+                and high - low > _SETTLED * (rate.final - optimum)
+                and low <= self.best.final
+            ):
+                moving.append(rate)
+        if not moving:
             return None
+        rate = self.best if self.best in moving else moving[0]
+        low, high = _range(rate)
+        end = (
+            "the last iterate is that of an oscillating run"
+            if rate is self.best
+            else f"that it did not end below {self.best.final:.4g} is chance"
+        )
         return (
-            f"the learning rate {best.learning_rate:g} is {_times(best, self)} times "
-            f"2/L = {self.largest_rate:.3g}, and G still moves between {low:.4g} and "
-            f"{high:.4g} in the last {len(last)} epochs: the last iterate is that of "
-            "an oscillating run and does not repeat across machines"
+            f"at the learning rate {rate.learning_rate:g}, "
+            f"{rate.learning_rate / self.largest_rate:.3g} times 2/L = "
+            f"{self.largest_rate:.3g}, G still moves between {low:.4g} and {high:.4g} "
+            f"in the last {_LAST_EPOCHS} epochs: {end}, and does not repeat across "
+            "machines"
         )
 
 
-def _times(rate: Rate, curve: Curve) -> str:
-    return f"{rate.learning_rate / curve.largest_rate:.3g}"
+def _range(rate: Rate) -> tuple[float, float]:
+    last = rate.mean[-_LAST_EPOCHS:]
+    return float(np.min(last)), float(np.max(last))
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,6 +69,19 @@ class Settings:
         """Whether the noise comes from the lemma and not from the accountant."""
         return self.analysis in tuple(PaperAnalysis)
 
+    @property
+    def words(self) -> str:
+        """Where the noise is and what its size comes from."""
+        where = {
+            Placement.EVERY_STEP: "noise at every step",
+            Placement.EPOCH_END: "one noise at each epoch's end",
+        }[self.placement]
+        size = {
+            str(PaperAnalysis.PAPER): "the paper's lemma",
+            str(PaperAnalysis.PAPER_CODE): "the paper's lemma, doubled as in its code",
+        }.get(self.analysis, f"the analysis {self.analysis!r}")
+        return f"{where}, its size by {size}"
+
 
 @dataclass(frozen=True, eq=False)
 class Cell:

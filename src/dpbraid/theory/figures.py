@@ -34,10 +34,10 @@ COLOURS = ("#0072B2", "#E69F00", "#D55E00", "#CC79A7", "#009E73", "#000000")
 SCHEDULE_COLOURS = {
     "dp": "#0072B2",
     "interleaved": "#D55E00",
-    "priv_pub": "#009E73",
+    "priv_pub": "#E69F00",
     "pub_priv": "#CC79A7",
-    "alternating": "#E69F00",
-    "public_only": "#7F7F7F",
+    "alternating": "#8A5A2B",
+    "public_only": "#009E73",
 }
 
 
