@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,15 +19,23 @@ from dpbraid.engine import inputs
 from dpbraid.estimators import defaults, tables
 from dpbraid.estimators.tables import NonFinite
 from dpbraid.estimators.transform import FittedTransform, PublicTransform
-from dpbraid.losses import Loss
+from dpbraid.losses import Loss, Mean
 from dpbraid.mechanism import Mechanism, Placement
 from dpbraid.numeric import numeric_model
 from dpbraid.orders import Incremental, Order, Reshuffle, ShuffleOnce
-from dpbraid.penalties import FreeLast, NoPenalty, Penalty
+from dpbraid.penalties import (
+    ElasticNet,
+    FreeLast,
+    Lasso,
+    NoPenalty,
+    Penalty,
+    Ridge,
+)
 from dpbraid.privacy import calibrate, gaussian_mu
 from dpbraid.privacy.certificate import Certificate, accounted, certify, guarantee
 from dpbraid.release import NoiseSource
 from dpbraid.rows import Rows
+from dpbraid.starts import Given, Zeros
 
 Array = NDArray[np.float64]
 Charge = Callable[[Certificate], None]
@@ -57,6 +65,12 @@ class Prepared:
     row_norm: float
     declarations: tuple[str, ...]
 
+    def only(self, whole: NDArray[np.bool_]) -> Prepared:
+        """With zero rows for the private rows that are not `whole`."""
+        if whole.all():
+            return self
+        return replace(self, X=np.where(whole[:, None], self.X, 0.0), whole=whole)
+
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
@@ -74,6 +88,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     order: str | Order = "reshuffle"
     noise_placement: str = "epoch_end"
     analysis: str = "best"
+    start: str | None = None
     public_transform: PublicTransform | None = None
     non_finite: str = "refuse"
     random_state: int | None = None
@@ -83,8 +98,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """The loss; refuses parameters that make none."""
 
     @abstractmethod
-    def _penalty(self, n: int) -> Penalty:
-        """The penalty on the mean loss of n rows, without the intercept."""
+    def _penalty(self, rows: Rows) -> Penalty:
+        """The penalty on the mean loss of these rows, without the intercept."""
 
     @property
     def _with_intercept(self) -> bool:
@@ -109,6 +124,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         _validate.in_range(0, 1, private_fraction=self.private_fraction)
         _validate.choice(Placement, noise_placement=self.noise_placement)
         _validate.choice(NonFinite, non_finite=self.non_finite)
+        if self.start not in (None, "zeros", "public"):
+            raise InvalidParameterError(
+                f"start must be 'zeros', 'public' or None, got {self.start!r}"
+            )
         self._order()
         if self.random_state is not None:
             _validate.integer(0, random_state=self.random_state)
@@ -165,34 +184,50 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             raise InvalidParameterError("X_public holds zeros alone: give row_norm")
         return largest, "The row norm is the largest of the public rows."
 
-    def _rows(self, X: Array, whole: Any, y: Array | None, norm: float) -> Rows:
+    def _rows(
+        self,
+        X: Array,
+        whole: Any,
+        y: Array | None,
+        norm: float,
+        label_bound: float | None = None,
+    ) -> Rows:
         """Bounded rows with the intercept's feature; zero rows stay zero."""
         if not self._with_intercept:
-            return Rows.bounded(X, y, row_norm=norm)
+            return Rows.bounded(X, y, row_norm=norm, label_bound=label_bound)
         bounded = Rows.bounded(X, row_norm=norm).X
         ones = np.asarray(whole, dtype=np.float64)[:, None]
         extended = np.concatenate([bounded, ones], axis=1)
         del bounded
-        return Rows.bounded(extended, y, row_norm=self._full_norm(norm))
-
-    def _full_norm(self, norm: float) -> float:
-        """The bound on a row with the intercept's feature 1: sqrt(R^2 + 1)."""
-        return math.hypot(norm, 1.0) if self._with_intercept else norm
+        # a row with the intercept's feature 1 has norm sqrt(R^2 + 1)
+        return Rows.bounded(
+            extended, y, row_norm=math.hypot(norm, 1.0), label_bound=label_bound
+        )
 
     def _mechanism(
-        self,
-        n: int,
-        dimension: int,
-        row_norm: float,
-        label_bound: float | None,
-        runs: int,
+        self, private: Rows, public: list[Rows] | None, start: Array | None, runs: int
     ) -> Mechanism:
         """The mechanism of one run, its noise not yet calibrated."""
-        loss, penalty = self._loss(), self._penalty(n)
-        if self._with_intercept and not isinstance(penalty, NoPenalty):
-            penalty = FreeLast(penalty)
-        mu = gaussian_mu(self.epsilon, self.delta) / math.sqrt(runs)
-        facts = defaults.Facts(n, dimension, mu, loss, row_norm, label_bound)
+        n, d = private.X.shape
+        loss = self._loss()
+        assert private.row_norm is not None
+        placement = _validate.choice(Placement, noise_placement=self.noise_placement)
+        facts = defaults.Facts(
+            n=n,
+            dimension=d,
+            mu=gaussian_mu(self.epsilon, self.delta) / math.sqrt(runs),
+            loss=loss,
+            row_norm=private.row_norm,
+            label_bound=private.label_bound,
+            public=(
+                None
+                if public is None
+                else defaults.PublicFacts.of(
+                    loss, public[0], np.zeros(d) if start is None else start
+                )
+            ),
+            one_step=placement is Placement.EPOCH_END and self.schedule == "dp",
+        )
         if self.batch_size is not None:
             _validate.integer(1, n, batch_size=self.batch_size)
         plan = defaults.plan(
@@ -207,18 +242,52 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         )
         made: Mechanism = getattr(mechanism, self.schedule)(
             n,
-            plan.epochs,
+            len(plan.noise),
             learning_rate=plan.learning_rate,
-            placement=self.noise_placement,
+            placement=placement,
             loss=loss,
-            penalty=penalty,
+            penalty=self._full_penalty(private),
             order=self._order(),
             clip_norm=plan.clip_norm,
             batch_size=plan.batch_size,
-            row_norm=row_norm,
+            row_norm=private.row_norm,
+            start=Zeros() if start is None else Given(_norm_above(start)),
             **fraction,
         )
-        return made
+        if len(set(plan.noise)) == 1:
+            return made
+        epochs = tuple(
+            replace(epoch, noise_std=epoch.noise_std * noise)
+            for epoch, noise in zip(made.epochs, plan.noise, strict=True)
+        )
+        return replace(made, epochs=epochs)
+
+    def _full_penalty(self, rows: Rows) -> Penalty:
+        penalty = self._penalty(rows)
+        if self._with_intercept and not isinstance(penalty, NoPenalty):
+            return FreeLast(penalty)
+        return penalty
+
+    def _starts(self, public: list[Rows] | None, runs: int) -> list[Array | None]:
+        """The start points of the runs; None is 0.
+
+        Without a word: the public mean for means, which lose nothing by it, else 0.
+        """
+        start = self.start
+        if start is None:
+            centred = public is not None and isinstance(self._loss(), Mean)
+            start = "public" if centred else "zeros"
+        if start == "zeros":
+            return [None] * runs
+        if public is None:
+            raise InvalidParameterError(
+                "start='public' needs public rows, with labels where there are labels"
+            )
+        points = [
+            defaults.public_minimiser(self._loss(), self._full_penalty(rows), rows)
+            for rows in public
+        ]
+        return [point if np.any(point) else None for point in points]
 
     def _certified(
         self,
@@ -263,23 +332,26 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _run(
         self,
-        raw: Mechanism,
         private: list[Rows],
         public: list[Rows] | None,
         prepared: Prepared,
-        declarations: tuple[str, ...],
+        words: tuple[str, ...],
         charge: Charge | None,
     ) -> Array:
         """Charge, then run once for each table of `private`: (runs, d).
 
-        private, public: the same features with the labels of each run.
+        private, public: the same features with the labels of each run. words: further
+        declarations for the certificate.
         """
         from dpbraid.engine.once import run
 
-        runs = len(private)
-        certificate = self._certified(
-            raw, private[0].dimension, runs, prepared.declarations + declarations
-        )
+        runs, d = len(private), private[0].dimension
+        starts = self._starts(public, runs)
+        if any(point is not None for point in starts):
+            starts = [np.zeros(d) if point is None else point for point in starts]
+        farthest = max(starts, key=lambda p: 0.0 if p is None else _norm_above(p))
+        raw = self._mechanism(private[0], public, farthest, runs)
+        certificate = self._certified(raw, d, runs, prepared.declarations + words)
         chosen = certificate.mechanism
         publics = [None] * runs if public is None else public
         for rows, known in zip(private, publics, strict=True):
@@ -290,8 +362,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if self.random_state is not None:
             seeds = np.random.SeedSequence(self.random_state).spawn(runs)
         released = [
-            run(chosen, rows, known, seed=seed).x
-            for rows, known, seed in zip(private, publics, seeds, strict=True)
+            run(chosen, rows, known, start=start, seed=seed).x
+            for rows, known, start, seed in zip(
+                private, publics, starts, seeds, strict=True
+            )
         ]
         self.certificate_: Certificate = certificate
         self.mechanism_: Mechanism = chosen
@@ -330,6 +404,11 @@ def _transform_words(transform: FittedTransform) -> str:
     )
 
 
+def _norm_above(point: Array) -> float:
+    """A bound on the norm of a point that survives rounding."""
+    return float(np.linalg.norm(point)) * (1 + 1e-9)
+
+
 class LinearPredictor:
     """<x, coef> + intercept."""
 
@@ -337,3 +416,21 @@ class LinearPredictor:
         features = self._features(X)
         margins: Array = features @ self.coef_.T + self.intercept_
         return margins
+
+
+def mixture(name: str | None, weight: float, l1_ratio: float) -> Penalty:
+    """weight * ((1 - l1_ratio) |x|^2 / 2 + l1_ratio |x|_1); "l2", "l1" are its ends."""
+    _validate.in_range(0, 1, l1_ratio=l1_ratio)
+    shares = {"l2": 0.0, "l1": 1.0, "elasticnet": l1_ratio}
+    if name is None:
+        return NoPenalty()
+    if name not in shares:
+        raise InvalidParameterError(
+            f"penalty must be 'l1', 'l2', 'elasticnet' or None, got {name!r}"
+        )
+    share = shares[name]
+    if share == 0:
+        return Ridge(weight)
+    if share == 1:
+        return Lasso(weight)
+    return ElasticNet(weight * share, weight * (1 - share))

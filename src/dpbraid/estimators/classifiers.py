@@ -14,9 +14,15 @@ from sklearn.base import ClassifierMixin
 from dpbraid import _validate
 from dpbraid._validate import InvalidParameterError
 from dpbraid.estimators import tables
-from dpbraid.estimators.base import Charge, LinearPredictor, PrivateEstimator
+from dpbraid.estimators.base import (
+    Charge,
+    LinearPredictor,
+    PrivateEstimator,
+    mixture,
+)
 from dpbraid.losses import Logistic, Loss, SmoothedHinge
-from dpbraid.penalties import ElasticNet, Lasso, NoPenalty, Penalty, Ridge
+from dpbraid.penalties import Penalty
+from dpbraid.rows import Rows
 
 Array = NDArray[np.float64]
 
@@ -59,12 +65,10 @@ class PrivateClassifier(ClassifierMixin, LinearPredictor, PrivateEstimator):  # 
         numbers = tables.label_numbers(y, n, classes)
         whole = prepared.whole & (numbers >= 0)
         known = np.where(whole, numbers, 0)
-        features = prepared.X
-        if not whole.all():
-            features = np.where(whole[:, None], features, 0.0)
+        prepared = prepared.only(whole)
         runs = 1 if len(classes) == 2 else len(classes)
         targets = range(1, 2) if runs == 1 else range(runs)
-        base = self._rows(features, whole, None, prepared.row_norm)
+        base = self._rows(prepared.X, whole, None, prepared.row_norm)
         private = [_labelled(base, known == k) for k in targets]
         public = None
         if prepared.X_public is not None and y_public is not None:
@@ -77,11 +81,8 @@ class PrivateClassifier(ClassifierMixin, LinearPredictor, PrivateEstimator):  # 
                 )
             rows = self._rows(prepared.X_public, np.ones(m), None, prepared.row_norm)
             public = [_labelled(rows, marks == k) for k in targets]
-        raw = self._mechanism(
-            n, base.dimension, self._full_norm(prepared.row_norm), None, runs
-        )
-        declarations = (self._class_words(len(classes)),)
-        x = self._run(raw, private, public, prepared, declarations, charge)
+        words = (self._class_words(len(classes)),)
+        x = self._run(private, public, prepared, words, charge)
         self._accept(x, classes)
         return self
 
@@ -102,9 +103,9 @@ class PrivateClassifier(ClassifierMixin, LinearPredictor, PrivateEstimator):  # 
             return self.coef_
         return np.concatenate([self.coef_, self.intercept_[:, None]], axis=1)
 
-    def _penalty(self, n: int) -> Penalty:
+    def _penalty(self, rows: Rows) -> Penalty:
         _validate.positive(C=self.C)
-        return mixture(self.penalty, 1 / (self.C * n), self.l1_ratio)
+        return mixture(self.penalty, 1 / (self.C * len(rows)), self.l1_ratio)
 
     def _class_words(self, count: int) -> str:
         if isinstance(self.classes, str):
@@ -213,21 +214,3 @@ class PrivateLinearSVC(PrivateClassifier):
 
     def _loss(self) -> Loss:
         return SmoothedHinge(self.width)
-
-
-def mixture(name: str | None, weight: float, l1_ratio: float) -> Penalty:
-    """weight * ((1 - l1_ratio) |x|^2 / 2 + l1_ratio |x|_1); "l2", "l1" are its ends."""
-    _validate.in_range(0, 1, l1_ratio=l1_ratio)
-    shares = {"l2": 0.0, "l1": 1.0, "elasticnet": l1_ratio}
-    if name is None:
-        return NoPenalty()
-    if name not in shares:
-        raise InvalidParameterError(
-            f"penalty must be 'l1', 'l2', 'elasticnet' or None, got {name!r}"
-        )
-    share = shares[name]
-    if share == 0:
-        return Ridge(weight)
-    if share == 1:
-        return Lasso(weight)
-    return ElasticNet(weight * share, weight * (1 - share))

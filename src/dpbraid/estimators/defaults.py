@@ -1,7 +1,8 @@
-"""Learning rate, epochs, batch size and clip norm from public facts: docs/defaults.md.
+"""Clip norm, learning rate, epochs and batch size from public facts.
 
-Everything is stated in *time*: T = sum over epochs of learning_rate * rows /
-batch_size, the total step along the mean gradient.
+The rule and its derivation are in docs/defaults.md. Everything is stated in *time*,
+T = sum over epochs of learning_rate * rows / batch_size: the total step along the mean
+gradient, which decides how far the run gets and how much noise the guarantee asks for.
 """
 
 from __future__ import annotations
@@ -9,10 +10,55 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dpbraid.losses import Loss, MarginLoss, Mean
+import numpy as np
 
-MOST_EPOCHS = 100
-MOST_STEPS = 16
+from dpbraid.losses import Loss, MarginLoss, Mean
+from dpbraid.penalties import Penalty
+from dpbraid.rows import Array, Rows
+
+# The clip norm grows beyond its base value where noise is small against the gradients.
+_QUIET = 100.0
+# The base clip norm with public rows: this share of their gradients is not clipped.
+_UNCLIPPED = 0.8
+# Steps per unit of curvature * time. Public curvature is an estimate, so be careful.
+_STEPS_BOUND, _STEPS_PUBLIC = 2.0, 4.0
+# Epochs: what a pass over the table allows, between the two.
+_WORK = 3e9
+_EPOCHS = (30, 1000)
+# Minibatches of an epoch, where a step per epoch is too little.
+_BATCHES = 16
+# A coarse pass of a mean moves by less than a third of the clip norm through noise.
+_COARSE = 6.0
+
+
+@dataclass(frozen=True)
+class PublicFacts:
+    """What public rows tell: all of it at the start point.
+
+    gradient: the norm that a share of _UNCLIPPED of the gradients stays below. size:
+    root mean square of the row norms. curvature: top eigenvalue of a bound on the mean
+    Hessian.
+    """
+
+    gradient: float
+    size: float
+    curvature: float
+
+    @classmethod
+    def of(cls, loss: Loss, rows: Rows, x: Array) -> PublicFacts:
+        """Of public rows, with labels if the loss has any."""
+        norms = np.linalg.norm(rows.X, axis=1)
+        size = float(np.sqrt(np.mean(norms**2)))
+        if isinstance(loss, MarginLoss):
+            assert rows.y is not None
+            gradients = np.abs(loss.slope(rows.X @ x, rows.y)) * norms
+            top = np.linalg.norm(rows.X, 2) ** 2 / len(rows)
+            curvature = loss.curvature * float(top)
+        else:
+            gradients = np.linalg.norm(rows.X - x, axis=1)
+            curvature = 1.0
+        gradient = float(np.quantile(gradients, _UNCLIPPED))
+        return cls(gradient, size, curvature)
 
 
 @dataclass(frozen=True)
@@ -21,7 +67,8 @@ class Facts:
 
     n: private rows. dimension: of the parameters. mu: the Gaussian guarantee of one
     run. row_norm: bound on rows, with the intercept. label_bound: on |y|, None for
-    classes.
+    classes. public: None without public rows. one_step: whether an epoch with a full
+    batch needs no nonexpansive step (noise at its end).
     """
 
     n: int
@@ -30,34 +77,23 @@ class Facts:
     loss: Loss
     row_norm: float
     label_bound: float | None
+    public: PublicFacts | None
+    one_step: bool
+
+    @property
+    def quiet(self) -> float:
+        """n mu / sqrt(d): how far a gradient stands out of the noise of one pass."""
+        return self.n * self.mu / math.sqrt(self.dimension)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The numbers that a schedule needs."""
+    """The numbers that a schedule needs; noise: relative stds, one an epoch."""
 
     clip_norm: float
     learning_rate: float
-    epochs: int
+    noise: tuple[float, ...]
     batch_size: int
-
-
-def clip_norm(facts: Facts) -> float:
-    """The largest gradient that a row can have at x = 0."""
-    if isinstance(facts.loss, Mean):
-        return facts.row_norm
-    natural = facts.loss.lipschitz(facts.row_norm)
-    if natural is not None:
-        return natural
-    assert isinstance(facts.loss, MarginLoss)
-    assert facts.label_bound is not None
-    return facts.loss.curvature * facts.row_norm * facts.label_bound
-
-
-def time(facts: Facts, clip: float) -> float:
-    """T = |x*| n mu / (2 C sqrt(d)) for |x*| = sqrt(d) scale / R."""
-    scale = 1.0 if facts.label_bound is None else facts.label_bound
-    return scale * facts.n * facts.mu / (2 * clip * facts.row_norm)
 
 
 def plan(
@@ -70,15 +106,104 @@ def plan(
 ) -> Plan:
     """The rule; what is given is kept."""
     clip = clip_norm(facts) if clip is None else clip
-    smoothness = facts.loss.smoothness(facts.row_norm)
     if isinstance(facts.loss, Mean):
-        return Plan(clip, learning_rate or 1.0, epochs or 1, batch_size or facts.n)
-    steps = max(1.0, time(facts, clip) * smoothness)
-    K = min(MOST_EPOCHS, math.ceil(steps)) if epochs is None else epochs
+        batch_size = batch_size or facts.n
+        rate = learning_rate or batch_size / facts.n
+        return Plan(clip, rate, _passes(facts, epochs), batch_size)
+    public = facts.public
+    smoothness = facts.loss.smoothness(facts.row_norm)
+    full = facts.one_step and batch_size in (None, facts.n)
+    if public is not None and full and public.curvature > 0:
+        curvature, steps = min(public.curvature, smoothness), _STEPS_PUBLIC
+        batch_size = facts.n
+    else:
+        curvature, steps = smoothness, _STEPS_BOUND
+    total = time(facts, clip)
+    if epochs is None:
+        epochs = max(1, min(math.ceil(steps * curvature * total), most_epochs(facts)))
     if batch_size is None:
-        per_epoch = min(MOST_STEPS, facts.n, max(1, math.ceil(steps / K)))
-        batch_size = -(-facts.n // per_epoch)
-    per_epoch = -(-facts.n // batch_size)
+        batches = min(_BATCHES, facts.n, max(1, math.ceil(curvature * total / epochs)))
+        batch_size = math.ceil(facts.n / batches)
     if learning_rate is None:
-        learning_rate = min(1.0, steps / (K * per_epoch)) / smoothness
-    return Plan(clip, learning_rate, K, batch_size)
+        rate = total / epochs * batch_size / facts.n
+        learning_rate = min(rate, 1 / curvature)
+    return Plan(clip, learning_rate, (1.0,) * epochs, batch_size)
+
+
+def clip_norm(facts: Facts) -> float:
+    """The base value, larger where the noise is small, up to no clipping in effect."""
+    base, most = _base_clip(facts)
+    return min(most, base * max(1.0, math.sqrt(facts.quiet / _QUIET)))
+
+
+def _base_clip(facts: Facts) -> tuple[float, float]:
+    """The base clip norm, and the one above which nothing is gained."""
+    R, loss, public = facts.row_norm, facts.loss, facts.public
+    if isinstance(loss, Mean):
+        return (R, R) if public is None else (public.gradient, 2 * R)
+    assert isinstance(loss, MarginLoss)
+    if loss.slope_bound is not None:
+        most = loss.slope_bound * R
+    else:
+        assert facts.label_bound is not None
+        # residuals of predictions within the label bound
+        most = 2 * loss.curvature * facts.label_bound * R
+    slope = scale(facts) * loss.curvature / 2
+    base = (0.5 if facts.label_bound is None else slope) * R
+    if public is not None and public.gradient > 0:
+        base = public.gradient
+    return min(base, most), most
+
+
+def scale(facts: Facts) -> float:
+    """The size of margins that fit the labels: 1 for classes, else the label bound."""
+    return 1.0 if facts.label_bound is None else facts.label_bound
+
+
+def time(facts: Facts, clip: float) -> float:
+    """T = |x*| n mu / (4 C sqrt(d)) with |x*| = scale d^(1/4) / R."""
+    size = facts.row_norm if facts.public is None else facts.public.size
+    norm = scale(facts) * math.sqrt(math.sqrt(facts.dimension)) / size
+    return norm * facts.quiet / (4 * clip)
+
+
+def most_epochs(facts: Facts) -> int:
+    """Passes that are affordable: fewer on large tables."""
+    low, high = _EPOCHS
+    return int(min(high, max(low, _WORK / (facts.n * facts.dimension))))
+
+
+def _passes(facts: Facts, epochs: int | None) -> tuple[float, ...]:
+    """A mean: coarse passes that find the region, and a last one with what is left.
+
+    The share of mu^2 of a coarse pass is the square of its relative 1/noise.
+    """
+    if epochs is None:
+        epochs = 1 if facts.public is None else 3
+    coarse = epochs - 1
+    share = min(1 / epochs, max(0.02, (_COARSE / facts.quiet) ** 2))
+    last = 1 - coarse * share
+    return (*((share**-0.5,) * coarse), last**-0.5)
+
+
+def public_minimiser(loss: Loss, penalty: Penalty, rows: Rows) -> Array:
+    """Argmin of the objective on public rows, by accelerated proximal steps."""
+    if isinstance(loss, Mean):
+        return penalty.prox(rows.X.mean(axis=0), 1.0)
+    assert isinstance(loss, MarginLoss)
+    assert rows.y is not None
+    X, y, n = rows.X, rows.y, len(rows)
+    curvature = loss.curvature * float(np.linalg.norm(X, 2)) ** 2 / n
+    step = 1 / curvature if curvature > 0 else 1.0
+    x = z = np.zeros(X.shape[1])
+    t = 1.0
+    for _ in range(2000):
+        gradient = X.T @ loss.slope(X @ z, y) / n
+        moved = penalty.prox(z - step * gradient, step)
+        following = (1 + math.sqrt(1 + 4 * t * t)) / 2
+        z = moved + (t - 1) / following * (moved - x)
+        done = float(np.linalg.norm(moved - x)) <= 1e-9 * (1 + np.linalg.norm(x))
+        x, t = moved, following
+        if done:
+            break
+    return x

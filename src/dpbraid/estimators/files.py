@@ -21,12 +21,28 @@ from dpbraid._files import write_atomically
 from dpbraid._validate import DpbraidError, InvalidParameterError
 from dpbraid.estimators.base import PrivateEstimator
 from dpbraid.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
+from dpbraid.estimators.mean import PrivateMean
+from dpbraid.estimators.regressors import (
+    PrivateElasticNet,
+    PrivateHuber,
+    PrivateLasso,
+    PrivateRidge,
+)
 from dpbraid.estimators.transform import SAVABLE, FittedTransform, Step
 from dpbraid.privacy.certificate import Certificate
 
 SCHEMA = "dpbraid.model/1"
 ESTIMATORS: dict[str, type[Any]] = {
-    cls.__name__: cls for cls in (PrivateLogisticRegression, PrivateLinearSVC)
+    cls.__name__: cls
+    for cls in (
+        PrivateMean,
+        PrivateRidge,
+        PrivateLasso,
+        PrivateElasticNet,
+        PrivateHuber,
+        PrivateLogisticRegression,
+        PrivateLinearSVC,
+    )
 }
 # Parameters that are no numbers or words: they live on in the certificate.
 _NOT_IN_FILES = ("order", "public_transform", "classes")

@@ -148,14 +148,19 @@ def class_set(classes: Any, y: Any, n: int, y_public: Any) -> NDArray[Any]:
 
 
 def _declared(y: NDArray[Any]) -> NDArray[Any]:
-    try:
-        check_classification_targets(y)
-        classes: NDArray[Any] = np.unique(y)
-    except (TypeError, ValueError):
+    """The distinct labels of a column of class labels."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            check_classification_targets(y)
+            classes: NDArray[Any] = np.unique(y)
+        except Exception:
+            classes = np.empty(0)
+    if len(classes) == 0:
         raise InvalidRowsError(
             "Unknown label type: the labels must be class labels (integers, strings), "
             "without missing ones"
-        ) from None
+        )
     return classes
 
 
