@@ -7,7 +7,7 @@ sharp: from any x, and against any z that does not know the epoch,
                        + 10 eta^2 n^2 L-hat L B_F(z, x*) + e_k.
 
 Here both sides are exact: the noise by its covariance, the order by trying all. The
-least slack seen is 3 % of the larger side.
+least slack seen is 1 % of the larger side.
 """
 
 from __future__ import annotations
