@@ -140,7 +140,10 @@ class TestBound:
             ("--task crime --epochs 2 --noise-std 1 --out b.txt", ".png"),
             ("--private no.csv --epochs 2 --noise-std 1", "no.csv"),
             ("--private bad.csv --epochs 2 --noise-std 1", "bad.csv"),
-            ("--private text.csv --epochs 2 --noise-std 1", "numbers"),
+            ("--private text.csv --epochs 2 --noise-std 1", "finite"),
+            ("--private empty.csv --epochs 2 --noise-std 1", "n >= 1"),
+            ("--private text.csv --target a --epochs 2 --noise-std 1", "finite"),
+            ("--private one.csv --target a --epochs 2 --noise-std 1", "no column"),
             ("--private text.csv --target z --epochs 2 --noise-std 1", "'z'"),
         ],
     )
@@ -154,12 +157,15 @@ class TestBound:
     ) -> None:
         monkeypatch.chdir(tmp_path)
         Path("bad.csv").write_bytes(bytes(range(256)))
-        Path("text.csv").write_text("a,b\n1,x\n2,y\n")
+        Path("text.csv").write_text("a,b\n1,SECRET\n2,3\n")
+        Path("one.csv").write_text("a\n1\n")
+        Path("empty.csv").write_text("a,b\n")
         done = dpbraid(capsys, "bound", *words.split())
         assert done.code == 2
         assert done.err.startswith("dpbraid: ")
         assert done.err.count("\n") == 1
         assert part in done.err
+        assert "SECRET" not in done.err
 
 
 class TestAdvise:

@@ -31,8 +31,10 @@ class Instance:
         return isinstance(self.mechanism.penalty, db.Ridge | db.NoPenalty)
 
 
-def build(schedule: str, n: int, K: int, eta: float, **common) -> db.Mechanism:  # type: ignore[no-untyped-def]
-    """The schedule by name, with p = 1/2 where there are public rows."""
+def build(  # type: ignore[no-untyped-def]
+    schedule: str, n: int, K: int, eta: float, p: float = 0.5, **common
+) -> db.Mechanism:
+    """The schedule by name, with the share p where there are public rows."""
     make = getattr(db, schedule)
     if schedule in NOISELESS:
         common.pop("noise_std")
@@ -40,7 +42,7 @@ def build(schedule: str, n: int, K: int, eta: float, **common) -> db.Mechanism: 
         return make(n, K, learning_rate=eta, **common)
     if schedule == "dp":
         return db.dp(n, K, learning_rate=eta, **common)
-    return make(n, K, learning_rate=eta, private_fraction=0.5, **common)
+    return make(n, K, learning_rate=eta, private_fraction=p, **common)
 
 
 def random_instance(seed: int) -> Instance:

@@ -37,6 +37,38 @@ def noisy_steps(mechanism: db.Mechanism, epoch: db.Epoch) -> Array:
     return steps
 
 
+def epoch_moments(
+    mechanism: db.Mechanism,
+    epoch: db.Epoch,
+    private: db.Rows,
+    public: db.Rows | None,
+    mine: NDArray[np.int64],
+    theirs: NDArray[np.int64],
+    mean: Array,
+    covariance: Array,
+) -> tuple[Array, Array]:
+    """Mean and covariance of the iterate after an epoch over the rows of that order.
+
+    Exact where every step is affine, or without noise.
+    """
+    loss, penalty, d = mechanism.loss, mechanism.penalty, private.dimension
+    assert isinstance(loss, db.Mean | db.Squared)
+    rows = [(private, i) for i in mine] + [(public, j) for j in theirs]
+    eta = epoch.learning_rate
+    for (table, i), std in zip(rows, noisy_steps(mechanism, epoch), strict=True):
+        assert table is not None
+        y = None if table.y is None else table.y[i : i + 1]
+        H = hessians(loss, table.X[i : i + 1])[0]
+        J = np.eye(d) - eta * H
+        mean = mean - eta * loss.gradients(mean, table.X[i : i + 1], y, None)[0]
+        covariance = J @ covariance @ J.T + (eta * std) ** 2 * np.eye(d)
+    step = mechanism.prox_step(epoch)
+    if not isinstance(penalty, db.Ridge | db.NoPenalty):
+        assert not covariance.any()
+    shrink = penalty.contraction(step)
+    return penalty.prox(mean, step), shrink**2 * covariance
+
+
 def exact_excess(
     mechanism: db.Mechanism,
     private: db.Rows,
@@ -54,17 +86,9 @@ def exact_excess(
     values = []
     walk = mechanism.walk(0 if public is None else len(public), order_rng)
     for epoch, mine, theirs in walk:
-        rows = [(private, i) for i in mine] + [(public, j) for j in theirs]
-        eta = epoch.learning_rate
-        for (table, i), std in zip(rows, noisy_steps(mechanism, epoch), strict=True):
-            assert table is not None
-            y = None if table.y is None else table.y[i : i + 1]
-            H = hessians(loss, table.X[i : i + 1])[0]
-            J = np.eye(d) - eta * H
-            mean = mean - eta * loss.gradients(mean, table.X[i : i + 1], y, None)[0]
-            covariance = J @ covariance @ J.T + (eta * std) ** 2 * np.eye(d)
-        shrink = mechanism.penalty.contraction(mechanism.prox_step(epoch))
-        mean, covariance = shrink * mean, shrink**2 * covariance
+        mean, covariance = epoch_moments(
+            mechanism, epoch, private, public, mine, theirs, mean, covariance
+        )
         gap = mean - minimiser
         values.append(0.5 * (gap @ Q @ gap + np.trace(Q @ covariance)))
     return np.array(values)

@@ -25,7 +25,7 @@ from dpbraid.theory.constants import (
     constants_not_private,
     minimiser_not_private,
 )
-from tests.theory.instances import Instance, random_instance
+from tests.theory.instances import Instance, build, random_instance
 from tests.theory.simulation import exact_excess, replicated_excess
 
 FULL = bool(os.environ.get("DPBRAID_FULL"))
@@ -121,6 +121,54 @@ def test_printed_terms_by_hand() -> None:
     assert [c.name for c in bound.failed] == ["noise lemma"]
     corollary = convergence_bound(constants, mechanism, Form.PRINTED_COROLLARY)
     assert corollary.noise == pytest.approx(12 * 1e-4 * 2 * 3 * 4 * 4)
+
+
+@pytest.mark.parametrize(
+    "schedule", ["dp", "interleaved", "priv_pub", "pub_priv", "nonprivate"]
+)
+def test_corollaries_of_the_paper_by_formula(schedule: str) -> None:
+    """appendix_conv_dpsg, convergence_pub_data_opt, convergence_non_private_shuffled_g.
+
+    With n = 4, K = 8 and p = 1/4, so 2 private epochs of priv_pub and pub_priv, or one
+    private row an epoch.
+    """
+    n, d, K, eta, sigma, beta = 4, 3, 8, 1e-3, 2.0, 0.5
+    mechanism = build(
+        schedule, n, K, eta, p=0.25, noise_std=sigma, placement="every_step",
+        loss=db.Mean(), penalty=db.Ridge(1.5),
+    )  # fmt: skip
+    epochs = tuple(
+        EpochConstants(
+            smoothness=1.0,
+            largest_smoothness=3.0,
+            difference_smoothness=1.5 - beta if e.public_rows else 0.0,
+            dissimilarity=6.0 if e.public_rows else 0.0,
+            dissimilarity_squares=7.0 if e.public_rows else 0.0,
+        )
+        for e in mechanism.epochs
+    )
+    constants = Constants(n, d, 2.0, 9.0, 11.0, 1.5, epochs)
+    public = {"dp": 0, "nonprivate": 0, "interleaved": K}.get(schedule, 6)
+    noisy = {"nonprivate": 0, "dp": K, "interleaved": K}.get(schedule, 2)
+    log, log_public, log_noisy = (1 + math.log(max(r, 1)) for r in (K, public, noisy))
+    q = 2 * 10 * eta**2 * n**2 * 2.0 * 1.0 * log
+    amplification = sum(q**i for i in range(K))
+    proved_noise = d * sigma**2 * (eta / (1 + eta * n * 1.5) + 5 * eta**2 * n * 1.0)
+    expected = {
+        "initialisation": 9.0 / (2 * eta * n * K),
+        "optimisation": 5 * eta**2 * n**2 * 11.0 * 1.0 * log,
+        "nonvanishing": log_public * 36 / (2 * n**2 * beta) if public else 0,
+        "vanishing": log_public * 5 * eta**2 * 3.0 * 7 if public else 0,
+        "noise": log_noisy * proved_noise if noisy else 0,
+    }
+    bound = convergence_bound(constants, mechanism, Form.COROLLARY)
+    for term, value in expected.items():
+        assert getattr(bound, term) == pytest.approx(value * amplification), term
+    printed = convergence_bound(constants, mechanism, Form.PRINTED_COROLLARY)
+    if noisy:
+        expected["noise"] = log_noisy * 6 * eta**2 * n * d * sigma**2 * 3.0
+    for term, value in expected.items():
+        assert getattr(printed, term) == pytest.approx(2 * value), term
 
 
 def test_epoch_end_noise_by_hand() -> None:

@@ -37,11 +37,13 @@ def command(
         ),
     ] = None,
     private: Annotated[
-        Path | None, typer.Option(help="Private rows (CSV), instead of --task.")
+        Path | None, typer.Option(help="Private rows (.csv, .parquet), not --task.")
     ] = None,
-    public: Annotated[Path | None, typer.Option(help="Public rows (CSV).")] = None,
+    public: Annotated[
+        Path | None, typer.Option(help="Public rows (.csv, .parquet).")
+    ] = None,
     target: Annotated[
-        str | None, typer.Option(help="The CSV column with the labels.")
+        str | None, typer.Option(help="The column with the labels.")
     ] = None,
     noise_std: Annotated[
         float | None,
@@ -130,11 +132,11 @@ def _tables(
         raise InvalidParameterError("give one of --task and --private")
     if task is None:
         assert private is not None
-        rows = Rows.bounded(*_csv(private, target), row_norm=words.row_norm)
+        rows = Rows.bounded(*_file(private, target), row_norm=words.row_norm)
         others = None
         if public is not None:
             bound = words.public_row_norm or words.row_norm
-            others = Rows.bounded(*_csv(public, target), row_norm=bound)
+            others = Rows.bounded(*_file(public, target), row_norm=bound)
     else:
         from dpbraid.paper import tasks
 
@@ -151,25 +153,26 @@ def _tables(
     return words, rows, others
 
 
-def _csv(path: Path, target: str | None) -> tuple[Any, Any]:
-    """X and y of a CSV file with a header; y is None without --target."""
+def _file(path: Path, target: str | None) -> tuple[Any, Any]:
+    """X and y of a table's file, all cells numbers; y is None without --target."""
     import numpy as np
-    from pyarrow import ArrowException
-    from pyarrow.csv import read_csv
 
-    try:
-        table = read_csv(path)
-    except ArrowException as error:
-        raise InvalidParameterError(f"{path} is not a CSV table: {error}") from None
+    from dpbraid.estimators import cells
+    from dpbraid.estimators.table_files import open_table
+
+    table = open_table(path)
+    names = [name for name in table.names if name != target]
+    if not names:
+        raise InvalidParameterError(f"{path} has no column besides {target!r}")
     y = None
     if target is not None:
-        if table.column_names.count(target) != 1:
-            raise InvalidParameterError(
-                f"--target must be one column of {path}, got {target!r}"
-            )
-        y = table[target].to_numpy()
-        table = table.drop_columns([target])
-    return np.array([column.to_numpy() for column in table.columns]).T, y
+        parts = [cells.numbers(batch[0]) for batch in table.batches([target])]
+        y = np.concatenate([np.zeros(0), *parts])
+    rows = [
+        np.column_stack([cells.numbers(column) for column in batch])
+        for batch in table.batches(names)
+    ]
+    return np.vstack([np.zeros((0, len(names))), *rows]), y
 
 
 def _word(part: Any) -> str:

@@ -139,11 +139,11 @@ def convergence_bound(
     _check_size(constants, mechanism)
     shares, betas = _epoch_terms(constants, mechanism, learning_rate, form)
     initial = constants.distance_squared / (2 * learning_rate * constants.n)
-    growth = _growth(constants, learning_rate)
+    growth = float(_growth(constants, learning_rate))
     extra = _printed_extra(constants, mechanism, learning_rate, form, l1_offset)
     additional = 0.0
     if form is Form.ITERATED:
-        terms = _iterated(initial, shares, growth)[-1]
+        terms = _iterated(_direct(initial, shares), growth)[-1]
     else:
         corollary = form in (Form.COROLLARY, Form.PRINTED_COROLLARY)
         terms, additional = _closed(
@@ -172,7 +172,8 @@ def bound_by_epoch(constants: Constants, mechanism: Mechanism) -> tuple[Bound, .
     form = Form.ITERATED
     shares, betas = _epoch_terms(constants, mechanism, learning_rate, form)
     initial = constants.distance_squared / (2 * learning_rate * constants.n)
-    rows = _iterated(initial, shares, _growth(constants, learning_rate))
+    growth = _growth(constants, learning_rate)
+    rows = _iterated(_direct(initial, shares), growth)
     conditions = _conditions(constants, mechanism, learning_rate, form, betas)
     return tuple(
         _bound(form, terms, 0.0, betas[:s], conditions, constants.source)
@@ -207,6 +208,8 @@ def largest_learning_rate(constants: Constants, form: Form | str, epochs: int) -
     """
     form = _validate.choice(Form, form=form)
     per_epoch = max(e.smoothness * e.largest_smoothness for e in constants.epochs)
+    if per_epoch == 0:
+        return math.inf
     if not form.printed:
         return 1 / (constants.n * math.sqrt(10 * per_epoch))
     mean = max(constants.smoothness, constants.largest_mean_smoothness)
@@ -215,33 +218,44 @@ def largest_learning_rate(constants: Constants, form: Form | str, epochs: int) -
 
 
 def best_learning_rate(constants: Constants, mechanism: Mechanism) -> float:
-    """The eta with the least iterated bound, its conditions included.
+    """The allowed eta with the least iterated bound, to 2 %.
 
-    Golden section over log eta, from 1e-6 of the largest allowed one on: the terms are
-    powers of eta, up and down.
+    A grid over six decades below the largest allowed one, then a finer grid between
+    the neighbours of its best.
     """
+    common_learning_rate(mechanism)
+    _check_size(constants, mechanism)
     limit = largest_learning_rate(constants, Form.ITERATED, len(mechanism.epochs))
+    if math.isinf(limit):
+        raise InvalidParameterError(
+            "learning_rate must be given: all rows have smoothness 0, any rate is "
+            "allowed"
+        )
+    rates = np.minimum(limit * np.geomspace(1e-6, 1, 41), limit)
+    chosen = limit
+    for _ in range(2):
+        totals = _iterated_totals(constants, mechanism, rates)
+        if not np.any(np.isfinite(totals)):
+            break
+        best = int(np.argmin(totals))
+        chosen = float(rates[best])
+        low, high = rates[max(best - 1, 0)], rates[min(best + 1, len(rates) - 1)]
+        rates = np.minimum(np.geomspace(low, high, 41), limit)
+    return chosen
 
-    def total(log_rate: float) -> float:
-        rate = min(math.exp(log_rate), limit)
-        return convergence_bound(constants, mechanism, learning_rate=rate).total
 
-    top = high = math.log(limit)
-    low = high - math.log(1e6)
-    shrink = (math.sqrt(5) - 1) / 2
-    left, right = high - shrink * (high - low), low + shrink * (high - low)
-    at_left, at_right = total(left), total(right)
-    for _ in range(16):
-        if at_left < at_right:
-            high, right, at_right = right, left, at_left
-            left = high - shrink * (high - low)
-            at_left = total(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + shrink * (high - low)
-            at_right = total(right)
-    found = {left: at_left, right: at_right, top: total(top)}
-    return min(math.exp(min(found, key=found.__getitem__)), limit)
+def _iterated_totals(constants: Constants, mechanism: Mechanism, rates: Array) -> Array:
+    """The iterated bound at many learning rates at once."""
+    betas = _betas(constants, Form.ITERATED)
+    kinds, index = _kinds(constants, mechanism, betas)
+    columns = []
+    for rate in rates:
+        terms = _terms_of_kinds(constants, kinds, float(rate), Form.ITERATED)
+        initial = constants.distance_squared / (2 * rate * constants.n)
+        columns.append(_direct(initial, terms.sum(axis=1)[index, None]).sum(axis=1))
+    growths = _growth(constants, rates)
+    totals: Array = _iterated(np.column_stack(columns), growths)[-1]
+    return totals
 
 
 def common_learning_rate(mechanism: Mechanism) -> float:
@@ -276,29 +290,50 @@ def _check_size(constants: Constants, mechanism: Mechanism) -> None:
 # -- one epoch ---------------------------------------------------------------------
 
 
+_Kind = tuple[Epoch, EpochConstants, float]
+
+
 def _epoch_terms(
     constants: Constants, mechanism: Mechanism, eta: float, form: Form
 ) -> tuple[Array, tuple[float, ...]]:
     """e_k split into the last four TERMS, shape (K, 4), and beta_k."""
     betas = _betas(constants, form)
+    kinds, index = _kinds(constants, mechanism, betas)
+    return _terms_of_kinds(constants, kinds, eta, form)[index], betas
+
+
+def _kinds(
+    constants: Constants, mechanism: Mechanism, betas: tuple[float, ...]
+) -> tuple[list[_Kind], NDArray[np.int64]]:
+    """The different epochs, and which of them each epoch is."""
+    # equal constants are mostly one object: no hashing of many numbers
+    numbers: dict[tuple[Epoch, int, float], int] = {}
+    kinds: list[_Kind] = []
+    index = []
+    for epoch, at, beta in zip(mechanism.epochs, constants.epochs, betas, strict=True):
+        number = numbers.setdefault((epoch, id(at), beta), len(kinds))
+        if number == len(kinds):
+            kinds.append((epoch, at, beta))
+        index.append(number)
+    return kinds, np.array(index)
+
+
+def _terms_of_kinds(
+    constants: Constants, kinds: list[_Kind], eta: float, form: Form
+) -> Array:
     noise = printed_noise if form.printed else proved_noise
     n = constants.n
-    # equal constants are mostly one object: no hashing of many numbers
-    shared: dict[tuple[Epoch, int, float], Array] = {}
-    rows = []
-    for epoch, at, beta in zip(mechanism.epochs, constants.epochs, betas, strict=True):
-        kind = (epoch, id(at), beta)
-        if kind not in shared:
-            shared[kind] = np.array(
-                [
-                    5 * eta**2 * n**2 * constants.gradient_variance * at.smoothness,
-                    _nonvanishing(constants, at, beta, form, eta),
-                    5 * eta**2 * at.largest_smoothness * at.dissimilarity_squares,
-                    noise(constants, at, epoch, eta),
-                ]
-            )
-        rows.append(shared[kind])
-    return np.array(rows), betas
+    return np.array(
+        [
+            [
+                5 * eta**2 * n**2 * constants.gradient_variance * at.smoothness,
+                _nonvanishing(constants, at, beta, form, eta),
+                5 * eta**2 * at.largest_smoothness * at.dissimilarity_squares,
+                noise(constants, at, epoch, eta),
+            ]
+            for epoch, at, beta in kinds
+        ]
+    )
 
 
 def _betas(constants: Constants, form: Form) -> tuple[float, ...]:
@@ -408,23 +443,33 @@ def _printed_extra(
 # -- over epochs -------------------------------------------------------------------
 
 
-def _growth(constants: Constants, eta: float) -> float:
+def _growth(constants: Constants, eta: float | Array) -> Array:
     """C = 10 eta^2 n^2 L max_k L-hat^(k) (lemma bregmandiv_relationship)."""
     mean = constants.largest_mean_smoothness
-    return 10 * eta**2 * constants.n**2 * constants.smoothness * mean
+    return np.asarray(10 * constants.n**2 * constants.smoothness * mean * eta**2)
 
 
-def _iterated(initial: float, shares: Array, growth: float) -> Array:
-    """S_s of the module docstring split into TERMS, shape (K, 5), s = 1..K."""
+def _direct(initial: float, shares: Array) -> Array:
+    """initial / s, then sum_{k<=s} e_k/(s+1-k) for each column e of shares, s = 1..K.
+
+    Shape (K, 1 + columns of shares).
+    """
     K = len(shares)
     inverse = 1 / np.arange(1, K + 1)
-    S = np.empty((K, len(TERMS)))
-    S[:, 0] = initial * inverse[:K]
-    for term, share in enumerate(shares.T, start=1):
-        S[:, term] = np.convolve(share, inverse)[:K]  # 1/(s+1-k), k = 1..s
-    for s in range(2, K + 1 if growth > 0 else 2):
+    sums = [np.convolve(column, inverse)[:K] for column in shares.T]
+    return np.column_stack([initial * inverse, *sums])
+
+
+def _iterated(direct: Array, growth: Array | float) -> Array:
+    """S_s of the module docstring, s = 1..K, for each column of its direct part.
+
+    growth: c, for all columns or one a column.
+    """
+    S = direct.copy()
+    weights = 1 / np.arange(1, len(S) + 1)
+    for s in range(2, len(S) + 1 if np.any(growth) else 2):
         # sum_{l=2}^{s} S_{l-1}/(s-l+2): weights 1/s, .., 1/2
-        S[s - 1] += growth * (inverse[1:s][::-1] @ S[: s - 1])
+        S[s - 1] += growth * (weights[1:s][::-1] @ S[: s - 1])
     return S
 
 

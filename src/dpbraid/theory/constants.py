@@ -400,9 +400,7 @@ def minimiser_not_private(
         return penalty.prox(rows.X.mean(axis=0), 1.0)
     if isinstance(loss, Squared) and isinstance(penalty, NoPenalty | Ridge):
         assert rows.y is not None
-        H = 2 * rows.X.T @ rows.X / n
-        H += penalty.strong_convexity * np.eye(rows.dimension)
-        return np.asarray(np.linalg.lstsq(H, 2 * rows.X.T @ rows.y / n)[0], np.float64)
+        return _least_squares(rows.X, rows.y, n * penalty.strong_convexity / 2)
     if not isinstance(loss, MarginLoss):
         raise InvalidParameterError(f"loss must be Mean or a margin loss, got {loss!r}")
     smoothness = loss.curvature * largest_singular_value(rows.X) ** 2 / n
@@ -414,6 +412,18 @@ def minimiser_not_private(
         return penalty.prox(x - gradient / smoothness, 1 / smoothness)
 
     return _accelerated(step, rows.dimension, tolerance, max_steps)
+
+
+def _least_squares(A: Array, y: Array, weight: float) -> Array:
+    """Argmin |A x - y|^2 + weight |x|^2, by the smaller of the two Gram matrices."""
+    n, d = A.shape
+    if weight == 0:
+        x = np.linalg.lstsq(A, y)[0]
+    elif n < d:
+        x = A.T @ np.linalg.solve(A @ A.T + weight * np.eye(n), y)
+    else:
+        x = np.linalg.solve(A.T @ A + weight * np.eye(d), A.T @ y)
+    return np.asarray(x, np.float64)
 
 
 def _accelerated(
