@@ -163,7 +163,7 @@ def _one(
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     n = mechanism.n
     if public is None:
-        X, y = make.idle(n, make.axis(dimension - 1))
+        X, y = make.idle(n, make.axis(0))
     elif public.dimension != dimension:
         raise InvalidParameterError(
             f"public must have {dimension} columns, got {public.dimension}"
