@@ -171,6 +171,25 @@ def test_a_certificate_that_promises_too_much_is_refuted() -> None:
         assert not found.to_json()["holds"]
 
 
+def test_several_releases_are_attacked_together() -> None:
+    """4 runs of a mu-GDP mechanism are 2 mu-GDP, and the auditor sees that much."""
+    four = certify(
+        SMALL,
+        delta=1e-6,
+        noise_source=NoiseSource.OS_ENTROPY,
+        numeric=numeric_model(SMALL, 2),
+        analysis="epoch_end",
+        runs=4,
+    )
+    mu = claim(SMALL, analysis="epoch_end").mu
+    assert mu is not None
+    assert four.mu == pytest.approx(2 * mu)
+    found = audit(replace(four, mu=1.2 * mu), runs=1000, confidence=0.99)
+    assert not found.holds
+    assert audit(four, runs=400).holds
+    assert one_run(four, canaries=2).holds
+
+
 def test_a_secret_order_is_kept_and_a_known_one_is_used() -> None:
     """With one row of ten in an epoch, whoever knows the order sees far more."""
     secret = db.interleaved(
