@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,7 @@ from dpbraid.privacy.certificate import Certificate, certify
 from dpbraid.release import NoiseSource
 from tests.strategies import mechanisms
 
+FULL = os.environ.get("DPBRAID_FULL") == "1"
 SMALL = db.dp(
     4,
     2,
@@ -91,6 +93,31 @@ def test_the_same_seed_gives_the_same_audit() -> None:
     assert len(np.unique(scores)) == len(scores)
 
 
+@pytest.mark.slow
+def test_a_default_audit_of_a_logistic_model_takes_less_than_a_minute() -> None:
+    """The size of the Crime data. Reduced: a tenth of rows and runs, untimed."""
+    n = 2103 if FULL else 210
+    mechanism = db.dp(
+        n,
+        56,
+        loss=db.Logistic(),
+        penalty=db.Ridge(5e-4),
+        clip_norm=2.0,
+        row_norm=3.2,
+        learning_rate=0.2,
+        noise_std=0.06,
+        batch_size=n,
+        placement="epoch_end",
+    )
+    model = certificate(mechanism, 11)
+    audit(model, runs=2)  # compiles
+    began = time.monotonic()
+    found = audit(model) if FULL else audit(model, runs=100)
+    assert found.holds
+    assert found.evidence.runs == (1000 if FULL else 100)
+    assert not FULL or time.monotonic() - began < 60
+
+
 def test_a_budget_of_time_is_kept_and_the_runs_so_far_count() -> None:
     seen: list[tuple[int, int]] = []
     audit(SMALL, runs=10)  # compiles
@@ -142,6 +169,25 @@ def test_a_certificate_that_promises_too_much_is_refuted() -> None:
         assert not found.holds
         assert "REFUTED" in found.table
         assert not found.to_json()["holds"]
+
+
+def test_several_releases_are_attacked_together() -> None:
+    """4 runs of a mu-GDP mechanism are 2 mu-GDP, and the auditor sees that much."""
+    four = certify(
+        SMALL,
+        delta=1e-6,
+        noise_source=NoiseSource.OS_ENTROPY,
+        numeric=numeric_model(SMALL, 2),
+        analysis="epoch_end",
+        runs=4,
+    )
+    mu = claim(SMALL, analysis="epoch_end").mu
+    assert mu is not None
+    assert four.mu == pytest.approx(2 * mu)
+    found = audit(replace(four, mu=1.2 * mu), runs=1000, confidence=0.99)
+    assert not found.holds
+    assert audit(four, runs=400).holds
+    assert one_run(four, canaries=2).holds
 
 
 def test_a_secret_order_is_kept_and_a_known_one_is_used() -> None:

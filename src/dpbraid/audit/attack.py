@@ -1,7 +1,8 @@
 """The audit: run a mechanism on neighbouring tables, and try to tell them apart.
 
-Every run is one call of `engine.run`, the function behind every release, with noise,
-order and start of its own. The attacker sees what it returns and nothing else.
+Every run is a call of `engine.run`, the function behind every release, with noise,
+order and start of its own. The attacker sees what it returns and nothing else. Where a
+certificate covers several releases on the same rows, a run of the audit makes them all.
 
 1. *Pilot runs* on every pair of neighbours choose what comes next: the pair whose
    releases lie farthest apart, the direction in which to look at them, and two
@@ -217,8 +218,10 @@ def audit(
     the runs so far count. seed: of all noise, orders and canaries; nothing here is for
     release. progress: called with (runs done, all runs).
     """
+    releases = 1
     if isinstance(mechanism, Certificate):
         claimed, dimension = printed(mechanism), mechanism.numeric.dimension
+        releases = mechanism.runs
         mechanism = mechanism.mechanism
     else:
         claimed = claim(mechanism, delta=delta, analysis=analysis, dimension=dimension)
@@ -234,6 +237,7 @@ def audit(
         seconds=seconds,
         progress=progress,
         order_known=not claimed.needs_secret_order,
+        releases=releases,
     )
     return Audit(mechanism, claimed, found)
 
@@ -245,6 +249,7 @@ def gather(
     confidence: float,
     delta: float,
     order_known: bool = False,
+    releases: int = 1,
     dimension: int = 2,
     public: Rows | None = None,
     pairs: Sequence[Neighbours] | None = None,
@@ -255,7 +260,8 @@ def gather(
     """The evidence alone, as `audit` collects it: it may serve several claims.
 
     order_known: attack in the order of the table, as is done where the mechanism says
-    that its order is no secret.
+    that its order is no secret. releases: how many runs of the engine the attacker sees
+    together, as one run of the audit.
     """
     _validate.integer(2, runs=runs)
     _validate.integer(1, dimension=dimension)
@@ -274,14 +280,17 @@ def gather(
         mechanism = replace(mechanism, order=Incremental())
     pilot_runs = min(max(round(_PILOT_SHARE * runs), _PILOT_RUNS[0]), _PILOT_RUNS[1])
     total = 2 * (len(pairs) * pilot_runs + runs)
-    runner = _Runner(mechanism, total, progress)
+    runner = _Runner(mechanism, releases, total, progress)
     best, attack, pilots = -1.0, None, []
     for number, pair in enumerate(pairs):
         until = None
         if seconds is not None:  # a third of the time for all pilots
             until = began + seconds / 3 * (number + 1) / len(pairs)
         left, right = runner.releases(pair, pilot_runs, root.spawn(1)[0], until)
-        look, distance = _direction(left, right, pair.direction)
+        expected = None
+        if pair.direction is not None:
+            expected = np.tile(pair.direction, releases) / math.sqrt(releases)
+        look, distance = _direction(left, right, expected)
         pilots.append(Pilot(pair.name, pair.words, len(left), distance))
         if distance > best:
             best = distance
@@ -326,9 +335,14 @@ class _Runner:
     """Runs of one mechanism, counted."""
 
     def __init__(
-        self, mechanism: Mechanism, total: int, progress: Progress | None
+        self,
+        mechanism: Mechanism,
+        releases: int,
+        total: int,
+        progress: Progress | None,
     ) -> None:
         self._mechanism = mechanism
+        self._releases = releases
         self._total = total
         self._progress = progress
         self._done = 0
@@ -345,13 +359,17 @@ class _Runner:
         tables = (pair.left, pair.right)
 
         def one(i: int) -> Array:
-            return run(
-                self._mechanism,
-                tables[i % 2],
-                pair.public,
-                start=pair.start,
-                seed=_child(seeds, i),
-            ).x
+            parts = [
+                run(
+                    self._mechanism,
+                    tables[i % 2],
+                    pair.public,
+                    start=pair.start,
+                    seed=_child(seeds, i, part),
+                ).x
+                for part in range(self._releases)
+            ]
+            return np.concatenate(parts)
 
         with one_blas_thread():  # held once for all runs
             found = [one(0), one(1), one(2)]  # the first one also compiles
@@ -388,9 +406,9 @@ class _Runner:
             self._progress(min(self._done, self._total), self._total)
 
 
-def _child(seeds: SeedSequence, number: int) -> SeedSequence:
-    """What `spawn` would give as its child of that number."""
-    return SeedSequence(seeds.entropy, spawn_key=(*seeds.spawn_key, number))
+def _child(seeds: SeedSequence, *numbers: int) -> SeedSequence:
+    """What `spawn` would give as its child, and the child of that, of these numbers."""
+    return SeedSequence(seeds.entropy, spawn_key=(*seeds.spawn_key, *numbers))
 
 
 # -- what the pilot runs choose --------------------------------------------------------

@@ -9,8 +9,7 @@ from dpbraid import _validate
 from dpbraid.mechanism import Mechanism
 from dpbraid.numeric import numeric_model
 from dpbraid.orders import Reshuffle, ShuffleOnce
-from dpbraid.privacy.account import account
-from dpbraid.privacy.certificate import Certificate, accounted
+from dpbraid.privacy.certificate import Certificate, accounted, guarantee
 from dpbraid.privacy.profile import Curve, GaussianCurve
 
 
@@ -39,11 +38,16 @@ def claim(
     delta: float = 1e-6,
     analysis: str = "best",
     dimension: int = 2,
+    releases: int = 1,
 ) -> Claim:
-    """What the accountant proves for the engine's release of this mechanism."""
+    """What the accountant proves for the engine's release of this mechanism.
+
+    releases: how many runs on the same rows are released together.
+    """
     _validate.probability(delta=delta)
     numeric = numeric_model(mechanism, dimension)
-    profile = account(accounted(mechanism, numeric), analysis)
+    one = accounted(mechanism, numeric, releases)
+    profile = guarantee(one, analysis, releases)
     epsilon = profile.epsilon(delta)
     name = profile.at(epsilon).analysis if math.isfinite(epsilon) else profile.analysis
     secret = any(
@@ -65,6 +69,7 @@ def printed(certificate: Certificate) -> Claim:
         delta=c.delta,
         analysis=c.analysis,
         dimension=c.numeric.dimension,
+        releases=c.runs,
     )
     if c.epsilon is None:
         return found

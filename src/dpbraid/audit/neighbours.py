@@ -78,7 +78,8 @@ def _pairs(
     n, d, m = make.n, make.dimension, make.mechanism
     used = private_rows(m)
     last = min(used) - 1  # used in every private epoch, in the order of the table
-    e, f = make.axis(0), make.axis(min(1, d - 1))
+    # the last column, which penalties leave alone where it is an intercept
+    e, f = make.axis(d - 1), make.axis(0)
     idle = make.idle(n, f)
     yield make.pair(
         "linear", "the row pushes, all others are idle", idle, e, last, start=0.75 * e
@@ -208,10 +209,10 @@ class Maker:
         return X, _alternating(n) if self._binary else np.zeros(n)
 
     def random(self, n: int, rng: np.random.Generator) -> _Table:
-        """n random rows of the largest norm, 0 in the first column."""
+        """n random rows of the largest norm, 0 in the last column."""
         size = self.norm(self.mechanism.row_norm)
         X = rng.standard_normal((n, self.dimension))
-        X[:, 0] = 0.0
+        X[:, -1] = 0.0
         X *= min(size, 1e3) / np.linalg.norm(X, axis=1, keepdims=True)
         y = rng.standard_normal(n)
         return X, None if self._mean else np.sign(y) if self._binary else y
@@ -253,8 +254,7 @@ class Maker:
         m = self.mechanism
         if not m.public_rows or (rows is not None and len(rows) >= m.public_rows):
             return rows if m.public_rows else None
-        f = self.axis(min(1, self.dimension - 1))
-        X, y = self.idle(m.public_rows, f, m.public_bound)
+        X, y = self.idle(m.public_rows, self.axis(0), m.public_bound)
         return Rows.bounded(X, y, row_norm=m.public_bound)
 
     def _replaced(self, table: _Table, push: Array, position: int) -> Rows:

@@ -109,8 +109,10 @@ def one_run(
     runs: how often to run, each with coins and noise of its own. The other arguments
     are those of `audit`.
     """
+    releases = 1
     if isinstance(mechanism, Certificate):
         claimed, dimension = printed(mechanism), mechanism.numeric.dimension
+        releases = mechanism.runs
         mechanism = mechanism.mechanism
     else:
         claimed = claim(mechanism, delta=delta, analysis=analysis, dimension=dimension)
@@ -127,9 +129,8 @@ def one_run(
     coins, scores = [], []
     for i in range(runs):
         rng = np.random.default_rng(children[2 * i])
-        tossed, guess = _one(
-            mechanism, canaries, dimension, public, rng, children[2 * i + 1]
-        )
+        seeds = children[2 * i + 1].spawn(releases)
+        tossed, guess = _one(mechanism, canaries, dimension, public, rng, seeds)
         coins.append(tossed)
         scores.append(guess)
         if progress is not None:
@@ -152,9 +153,12 @@ def _one(
     dimension: int,
     public: Rows | None,
     rng: np.random.Generator,
-    seed: SeedSequence,
+    seeds: list[SeedSequence],
 ) -> tuple[Array, Array]:
-    """The coins of one run, +1 or -1, and a score for each, positive for +1."""
+    """The coins of one run, +1 or -1, and a score for each, positive for +1.
+
+    seeds: one for each release that the guarantee covers together.
+    """
     make = Maker(mechanism, dimension)
     if canaries <= dimension:
         directions = np.eye(canaries, dimension)
@@ -163,7 +167,7 @@ def _one(
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     n = mechanism.n
     if public is None:
-        X, y = make.idle(n, make.axis(dimension - 1))
+        X, y = make.idle(n, make.axis(0))
     elif public.dimension != dimension:
         raise InvalidParameterError(
             f"public must have {dimension} columns, got {public.dimension}"
@@ -180,13 +184,11 @@ def _one(
         if y is not None and label is not None:
             y[first + i] = label[0]
     table = Rows.bounded(X, y, row_norm=mechanism.row_norm)
-    released = run(
-        mechanism,
-        table,
-        make.public(public),
-        start=make.start(np.zeros(dimension)),
-        seed=seed,
-    ).x
+    start = make.start(np.zeros(dimension))
+    released = sum(
+        run(mechanism, table, make.public(public), start=start, seed=seed).x
+        for seed in seeds
+    )
     return sides, directions @ released
 
 
