@@ -10,7 +10,8 @@ from pathlib import Path
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that a reader, or a crash, sees the old or the new content.
 
-    The temporary file lies in the same folder, and goes away where writing fails.
+    The temporary file lies in the same folder, and goes away where writing fails. The
+    new content is on the disk when this returns.
     """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".~" + path.name)
     try:
@@ -23,6 +24,18 @@ def write_atomically(path: Path, content: bytes) -> None:
     except BaseException:
         os.unlink(name)
         raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """The names in a folder to the disk, where the system has a way to ask for it."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _umask() -> int:
