@@ -49,10 +49,10 @@ _MOST_MUS = 192
 _FINEST_MUS = 1e-3
 
 
-def merged(mus: Array, weights: Array) -> tuple[Array, Array]:
-    """The slots with fewer different mus, each rounded up."""
+def merged(mus: Array, weights: Array, most: int = _MOST_MUS) -> tuple[Array, Array]:
+    """The slots with about `most` different mus or fewer, each rounded up."""
     low, high = math.log(float(np.min(mus))), math.log(float(np.max(mus)))
-    width = max(_FINEST_MUS, (high - low) / _MOST_MUS)
+    width = max(_FINEST_MUS, (high - low) / most)
     index = np.ceil((np.log(mus) - low) / width - 1e-9).astype(np.int64)
     sums: Array = np.bincount(index, weights).astype(np.float64)
     largest = np.zeros(len(sums))
@@ -118,18 +118,25 @@ class ComposedCurve(Curve):
         )
 
     def delta(self, epsilon: float) -> float:  # noqa: D102
-        epochs = sum(count for count, _ in self.laws)
-        variance = sum(count * law.variance for count, law in self.laws) / epochs
-        reach = max(law.reach for _, law in self.laws)
-        if not math.isfinite(reach) or variance == 0:
+        if self._grid is None:
             return 1.0
-        step = max(math.sqrt(variance) * _RESOLUTION, reach / _LARGEST_GRID)
-        pairs = [(count, _losses(law, step)) for count, law in self.laws]
+        step, pairs = self._grid
         infinite = -math.expm1(
             sum(count * math.log1p(-pair.infinite) for count, pair in pairs)
         )
         finite = _composed_delta(pairs, step, epsilon)
         return min((finite + infinite) * (1 + 1e-9) + math.ulp(0.0), 1.0)
+
+    @cached_property
+    def _grid(self) -> tuple[float, list[tuple[int, _Losses]]] | None:
+        """The grid's step and each law's losses on it; None where nothing is proved."""
+        epochs = sum(count for count, _ in self.laws)
+        variance = sum(count * law.variance for count, law in self.laws) / epochs
+        reach = max(law.reach for _, law in self.laws)
+        if not math.isfinite(reach) or variance == 0:
+            return None
+        step = max(math.sqrt(variance) * _RESOLUTION, reach / _LARGEST_GRID)
+        return step, [(count, _losses(law, step)) for count, law in self.laws]
 
 
 @dataclass(frozen=True, eq=False)
