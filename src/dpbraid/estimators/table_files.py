@@ -1,0 +1,190 @@
+"""CSV and Parquet files, a batch of rows at a time.
+
+No message holds anything of a cell: what pyarrow says of a file it cannot read may
+quote a line of it. All cells of a CSV file are read as bytes, so that no cell can be of
+a wrong type; what they mean is for the column rules to say.
+"""
+
+from __future__ import annotations
+
+import csv
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from dpbraid._validate import DpbraidError
+from dpbraid.estimators import cells as cell
+
+# Rows of a Parquet file, bytes of a CSV file that are in memory at once.
+_ROWS = 1 << 14
+_BYTES = 1 << 23
+_MOST_BYTES = (1 << 31) - 1
+
+
+class TableError(DpbraidError):
+    """A table's file cannot be used; the message holds nothing of its cells."""
+
+
+@dataclass(frozen=True)
+class TableFile(ABC):
+    """A table in a file: its path and its columns' names, both public facts."""
+
+    path: Path
+    names: tuple[str, ...]
+
+    @abstractmethod
+    def rows(self) -> int:
+        """Number of rows, a public fact."""
+
+    @abstractmethod
+    def _batches(self, names: list[str]) -> Iterator[pa.RecordBatch]: ...
+
+    def batches(self, names: Sequence[str]) -> Iterator[list[pa.Array]]:
+        """The cells of the named columns, in that order, some rows at a time."""
+        missing = [name for name in names if name not in self.names]
+        if missing:
+            raise TableError(
+                f"{self.path} has no column {missing[0]!r}, which is needed; its "
+                f"columns are {', '.join(map(repr, self.names))}"
+            )
+        for batch in self._batches(list(dict.fromkeys(names))):
+            yield [cell.plain(batch.column(name)) for name in names]
+
+    def _unreadable(self, what: str) -> TableError:
+        return TableError(f"{self.path} cannot be read: {what}")
+
+
+@dataclass(frozen=True)
+class CsvFile(TableFile):
+    """Comma-separated values: a line of names, then one record a row, quoted with "."""
+
+    def rows(self) -> int:
+        """Counted in one pass over the file."""
+        return sum(batch.num_rows for batch in self._batches([self.names[0]]))
+
+    def _batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
+        """In blocks of a fixed size, or in one where a record is longer than that."""
+        whole = min(self.path.stat().st_size + 1, _MOST_BYTES)
+        done = 0
+        for block in (min(_BYTES, whole), whole):
+            skip = done
+            batches = self._blocks(names, block)
+            while (batch := _next(batches)) is not None:
+                if batch is _UNREADABLE:
+                    break
+                rows = batch.slice(skip)
+                skip = max(0, skip - batch.num_rows)
+                done += rows.num_rows
+                yield rows
+            else:
+                return
+        raise self._unreadable(
+            f"every record must have {len(self.names)} cells, one for each name in "
+            "the first line, and every quote an end"
+        )
+
+    def _blocks(self, names: list[str], block: int) -> Iterator[pa.RecordBatch]:
+        with pyarrow.csv.open_csv(
+            self.path,
+            pyarrow.csv.ReadOptions(block_size=block),
+            pyarrow.csv.ParseOptions(
+                newlines_in_values=True,
+                # an empty line is an empty cell, where there is one column
+                ignore_empty_lines=len(self.names) > 1,
+            ),
+            pyarrow.csv.ConvertOptions(
+                include_columns=names,
+                column_types={name: pa.binary() for name in names},
+                check_utf8=False,
+                strings_can_be_null=False,
+            ),
+        ) as reader:
+            yield from reader
+
+
+@dataclass(frozen=True)
+class ParquetFile(TableFile):
+    """Apache Parquet; kinds: the columns' types, public facts too."""
+
+    kinds: tuple[pa.DataType, ...]
+
+    def rows(self) -> int:
+        """As the file's footer has it."""
+        with pyarrow.parquet.ParquetFile(self.path) as file:
+            return int(file.metadata.num_rows)
+
+    def _batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
+        for name in names:
+            kind = self.kinds[self.names.index(name)]
+            if not cell.supported(kind):
+                raise TableError(
+                    f"column {name!r} of {self.path} is of type {kind}; dates, lists "
+                    "and the like are not supported: turn it into numbers, texts or "
+                    "booleans, or leave it out"
+                )
+        with pyarrow.parquet.ParquetFile(self.path) as file:
+            batches = file.iter_batches(_ROWS, columns=names)
+            while (batch := _next(batches)) is not None:
+                if batch is _UNREADABLE:
+                    raise self._unreadable(_NO_PARQUET)
+                yield batch
+
+
+_NO_PARQUET = "it is no Parquet file, or a damaged one"
+_UNREADABLE = object()
+
+
+def _next(batches: Iterator[pa.RecordBatch]) -> Any:
+    """The next batch, None after the last, or _UNREADABLE; the reason is dropped."""
+    try:
+        return next(batches, None)
+    except (pa.ArrowException, OSError):
+        return _UNREADABLE
+
+
+def open_table(path: str | Path) -> TableFile:
+    """The table in a .csv or .parquet file."""
+    path = Path(path)
+    kind = path.suffix.lower()
+    if kind not in (".csv", ".parquet"):
+        raise TableError(f"a table's name must end in .csv or .parquet, got {path}")
+    with path.open("rb"):
+        pass  # a file that is not there says so itself
+    file = _open_csv(path) if kind == ".csv" else _open_parquet(path)
+    for name in file.names:
+        if not name or file.names.count(name) > 1:
+            raise TableError(
+                f"the columns of {path} must have different names, got {name!r} "
+                f"{file.names.count(name)} times"
+            )
+    return file
+
+
+def _open_csv(path: Path) -> CsvFile:
+    names: list[str] = []
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            names = next(csv.reader(file), [])
+    except (csv.Error, UnicodeDecodeError):
+        pass
+    if not names:
+        raise TableError(f"the first line of {path} must hold the columns' names")
+    return CsvFile(path, tuple(names))
+
+
+def _open_parquet(path: Path) -> ParquetFile:
+    schema = None
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            schema = file.schema_arrow
+    except (pa.ArrowException, OSError):
+        pass
+    if schema is None:
+        raise TableError(f"{path} cannot be read: {_NO_PARQUET}")
+    return ParquetFile(path, tuple(schema.names), tuple(schema.types))
