@@ -11,10 +11,12 @@ from dp_accounting.pld import pld_pmf
 
 import dpbraid as db
 from dpbraid._validate import InvalidParameterError
+from dpbraid.numeric import numeric_model
 from dpbraid.privacy import gaussian_delta, gaussian_mu, releases
+from dpbraid.privacy.certificate import certify
 from dpbraid.privacy.profile import Curve, GaussianCurve, MixtureCurve
 from dpbraid.release import NoiseSource
-from tests.privacy.test_certificate import certificate
+from tests.privacy.test_certificate import CASES, certificate
 
 MIXTURE = MixtureCurve(np.array([0.1, 0.3, 0.8]), np.array([0.5, 0.45, 0.05]))
 SUBSAMPLED = MixtureCurve(np.array([0.4, 0.7]), np.array([0.5, 0.5]), 0.3)
@@ -106,6 +108,25 @@ def test_the_renyi_bound_is_composed_exactly() -> None:
     rate = mu**2 / 2
     epsilon = rate + 2 * math.sqrt(rate * math.log(1 / made.delta))
     assert epsilon == pytest.approx(made.epsilon, rel=1e-9)
+
+
+def test_all_runs_of_a_release_count() -> None:
+    """One-vs-rest: k runs of mu are one release of sqrt(k) mu."""
+    mechanism, analysis = CASES["epoch_end"]()
+    mus = [
+        releases.gaussian_mu_of(
+            certify(
+                mechanism,
+                delta=1e-6,
+                noise_source=NoiseSource.OS_ENTROPY,
+                numeric=numeric_model(mechanism, 5),
+                analysis=analysis,
+                runs=runs,
+            )
+        )
+        for runs in (1, 9)
+    ]
+    assert mus[1] == pytest.approx(3 * mus[0], rel=1e-12)
 
 
 def test_a_seeded_release_does_not_count() -> None:

@@ -34,7 +34,7 @@ import numpy as np
 from dpbraid._validate import InvalidParameterError
 from dpbraid.privacy import composition
 from dpbraid.privacy.account import account
-from dpbraid.privacy.certificate import Certificate, accounted
+from dpbraid.privacy.certificate import Certificate, guarantee
 from dpbraid.privacy.iteration import rounded_mu
 from dpbraid.privacy.profile import (
     Curve,
@@ -64,8 +64,9 @@ def curve(certificate: Certificate) -> Curve:
             "a release must have a guarantee to count with others: this one's "
             f"certificate promises nothing (noise: {certificate.noise_source.value})"
         )
-    mechanism = accounted(certificate.mechanism, certificate.numeric)
-    best = _single(account(mechanism, certificate.analysis).curve, epsilon)
+    mechanism = certificate.accounted
+    profile = guarantee(mechanism, certificate.analysis, certificate.runs)
+    best = _single(profile.curve, epsilon)
     if isinstance(best, RenyiCurve):
         return account(mechanism, composition.NAME).curve
     return best
@@ -87,7 +88,7 @@ def gaussian_mu_of(certificate: Certificate) -> float:
     own = curve(certificate).mu
     if own is not None:
         return own
-    mechanism = accounted(certificate.mechanism, certificate.numeric)
+    mechanism = certificate.accounted
     mus: list[float] = []
     for analysis in ANALYSES.values():
         try:
