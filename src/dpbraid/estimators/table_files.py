@@ -7,7 +7,9 @@ a wrong type; what they mean is for the column rules to say.
 
 from __future__ import annotations
 
+import codecs
 import csv
+import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -151,9 +153,7 @@ def _next(batches: Iterator[pa.RecordBatch]) -> Any:
 def open_table(path: str | Path) -> TableFile:
     """The table in a .csv or .parquet file."""
     path = Path(path)
-    kind = path.suffix.lower()
-    if kind not in (".csv", ".parquet"):
-        raise TableError(f"a table's name must end in .csv or .parquet, got {path}")
+    kind = file_kind(path)
     with path.open("rb"):
         pass  # a file that is not there says so itself
     file = _open_csv(path) if kind == ".csv" else _open_parquet(path)
@@ -166,11 +166,33 @@ def open_table(path: str | Path) -> TableFile:
     return file
 
 
+def file_kind(path: Path) -> str:
+    """The kind of a table's file, by the end of its name."""
+    kind = path.suffix.lower()
+    if kind not in (".csv", ".parquet"):
+        raise TableError(f"a table's name must end in .csv or .parquet, got {path}")
+    return kind
+
+
+def table_bytes(table: pa.Table, kind: str) -> bytes:
+    """The content of a file of that kind."""
+    content = io.BytesIO()
+    if kind == ".csv":
+        pyarrow.csv.write_csv(table, content)
+    else:
+        pyarrow.parquet.write_table(table, content)
+    return content.getvalue()
+
+
 def _open_csv(path: Path) -> CsvFile:
     names: list[str] = []
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            names = next(csv.reader(file), [])
+        # read as bytes, so that what follows the first line makes no difference
+        with path.open(encoding="latin-1", newline="") as file:
+            if file.read(3).encode("latin-1") != codecs.BOM_UTF8:
+                file.seek(0)
+            first = next(csv.reader(file), [])
+        names = [name.encode("latin-1").decode() for name in first]
     except (csv.Error, UnicodeDecodeError):
         pass
     if not names:

@@ -110,6 +110,16 @@ class TableRules:
             rule.fill(column, out[:, at : at + width])
             at += width
 
+    def in_units(self, values: Array) -> Array:
+        """Values of features, (features,), in the units of their columns."""
+        units = []
+        for rule in self.columns:
+            one = (rule.scale, rule.center) if isinstance(rule, Number) else (1.0, 0.0)
+            units += [one] * len(rule.features)
+        scales, centers = np.array(units).T
+        found: Array = values * scales + centers
+        return found
+
     @property
     def declaration(self) -> str:
         """What a certificate says of the rules."""
