@@ -41,6 +41,8 @@ RELEASED = (
     "The last iterate of each run, and what is computed from it without the private "
     "rows. No other iterate, gradient, loss or statistic of private rows leaves it."
 )
+# A title and its points.
+Section = tuple[str, list[str]]
 PUBLIC_ROWS = (
     "The public rows, all bounds and all settings were chosen without looking at the "
     "private rows."
@@ -187,7 +189,11 @@ class Certificate:
 
     def text(self) -> str:
         """One page for a reviewer."""
-        return _page(self)
+        return page("PRIVACY CERTIFICATE", self.sections())
+
+    def sections(self) -> list[Section]:
+        """The page's sections: titles and points."""
+        return _sections(self)
 
 
 def certify(
@@ -298,7 +304,19 @@ def _text(data: Any, what: str) -> str:
 # -- the page ------------------------------------------------------------------------
 
 
-def _page(c: Certificate) -> str:
+def page(title: str, sections: list[Section]) -> str:
+    """Sections as text."""
+    lines = [title, ""]
+    for heading, points in sections:
+        lines.append(heading)
+        lines += [
+            fill(p, 88, initial_indent="  - ", subsequent_indent="    ") for p in points
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _sections(c: Certificate) -> list[Section]:
     m = c.mechanism
     if c.epsilon is None:
         statement = (
@@ -308,12 +326,12 @@ def _page(c: Certificate) -> str:
             else "NOT CERTIFIED. The analysis gives no finite epsilon."
         )
     else:
-        statement = f"({_up(c.epsilon)}, {c.delta!r})-differential privacy"
+        statement = f"({rounded_up(c.epsilon)}, {c.delta!r})-differential privacy"
         if c.mu is not None:
-            statement += f"; in full, {_up(c.mu)}-Gaussian differential privacy"
+            statement += f"; in full, {rounded_up(c.mu)}-Gaussian differential privacy"
         statement += f", by the analysis '{c.analysis}'."
     private = [e for e in m.epochs if e.private_rows]
-    sections = [
+    return [
         (
             "1. Setting",
             [
@@ -373,22 +391,14 @@ def _page(c: Certificate) -> str:
             ],
         ),
     ]
-    lines = ["PRIVACY CERTIFICATE", ""]
-    for title, points in sections:
-        lines.append(title)
-        lines += [
-            fill(p, 88, initial_indent="  - ", subsequent_indent="    ") for p in points
-        ]
-        lines.append("")
-    return "\n".join(lines)
 
 
 def _runs(runs: int) -> str:
     return "one run" if runs == 1 else f"{runs} runs, composed exactly,"
 
 
-def _up(value: float) -> str:
-    """Six digits, rounded up: a page never promises more than the file."""
+def rounded_up(value: float) -> str:
+    """Six digits, rounded up: what is printed never promises more than the file."""
     context = Context(prec=6, rounding=ROUND_CEILING)
     return f"{context.create_decimal_from_float(value).normalize(context):f}"
 

@@ -41,7 +41,7 @@ from dpbraid import _validate
 from dpbraid._files import write_atomically
 from dpbraid._validate import DpbraidError, InvalidParameterError
 from dpbraid.privacy import releases
-from dpbraid.privacy.certificate import Certificate
+from dpbraid.privacy.certificate import Certificate, rounded_up
 from dpbraid.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from dpbraid.privacy.profile import Curve, GaussianCurve
 
@@ -149,7 +149,7 @@ class Ledger:
         )
         raise BudgetError(
             f"the release would pass the limit of data set {self.data_set!r}: all "
-            f"{len(more.charges)} together would have epsilon {more.spent:.6g} at "
+            f"{len(more.charges)} together would have epsilon {rounded_up(more.spent)} at "
             f"delta {self.delta!r}, and the limit is {self.epsilon!r}{left}; nothing "
             "was charged"
         )
