@@ -126,7 +126,7 @@ class ParquetFile(TableFile):
             return int(file.metadata.num_rows)
 
     def _pieces(self, names: list[str]) -> Iterator[Piece]:
-        """A column of a row group at a time: a fraction of the memory of all columns."""
+        """A column of a row group at a time, which takes the least memory."""
         for name in names:
             kind = self.kinds[self.names.index(name)]
             if not cell.supported(kind):
