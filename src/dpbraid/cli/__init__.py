@@ -7,8 +7,19 @@ import sys
 import typer
 
 from dpbraid._validate import DpbraidError
-from dpbraid.cli import account, calibrate, compare, demo, verify
-from dpbraid.cli.words import takes_words
+from dpbraid.cli import (
+    account,
+    calibrate,
+    compare,
+    demo,
+    explain,
+    fit,
+    ledger,
+    predict,
+    rules,
+    verify,
+)
+from dpbraid.cli.words import takes_options
 
 app = typer.Typer(
     name="dpbraid",
@@ -18,10 +29,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("demo")(demo.command)
-app.command("calibrate")(takes_words(calibrate.command))
-app.command("account")(takes_words(account.command))
+app.command("calibrate")(takes_options(calibrate.command))
+app.command("account")(takes_options(account.command))
 app.command("compare")(compare.command)
+app.command("fit")(takes_options(fit.command))
+app.command("predict")(predict.command)
+app.command("explain")(explain.command)
 app.command("verify")(verify.command)
+app.command("rules")(takes_options(rules.command))
+app.add_typer(ledger.app, name="ledger")
 
 
 @app.callback()
