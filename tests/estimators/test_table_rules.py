@@ -318,7 +318,7 @@ def test_columns_without_a_rule_are_named(
 )
 def test_types_without_a_rule_are_named(tmp_path: Path, column: pa.Array) -> None:
     path = write_parquet(tmp_path / "t.parquet", {"when": column, "x": [1.0, 2.0]})
-    with pytest.raises(TableError, match="'when' of .* is of type .*; dates, lists"):
+    with pytest.raises(TableError, match=r"'when' of .* is of type .*; dates, lists"):
         learn(open_table(path))
     with pytest.raises(TableError, match="'when'"):
         TableRules((Number("when", 0),)).read(open_table(path))
@@ -359,8 +359,11 @@ def test_both_formats_read_the_same(tmp_path: Path) -> None:
     assert y is not None
     assert z is not None
     assert y.tolist() == z.tolist() == ["yes", "no", ""]
-    pieces = RULES.batches(open_table(tmp_path / "t.csv"))
-    assert np.concatenate(list(pieces)).tolist() == expected
+    del columns["y"]
+    bare = open_table(write_csv(tmp_path / "bare.csv", columns))
+    assert RULES.read_features(bare).tolist() == expected
+    with pytest.raises(TableError, match="has no column 'y'"):
+        RULES.read(bare)
 
 
 @given(st.lists(st.lists(st.binary(max_size=9), min_size=4, max_size=4), min_size=1))
@@ -402,6 +405,16 @@ def test_a_record_longer_than_a_block(
     X, _ = RULES.read(open_table(path))
     assert X[:, 0].tolist() == [(i - 45) / 10 for i in range(2000)]
     assert X[:, 2].tolist() == [float(i != 1500) for i in range(2000)]
+
+
+def test_a_table_of_several_row_groups(tmp_path: Path) -> None:
+    table = pa.table({"x": np.arange(100.0), "y": np.arange(100.0)})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=33)
+    rules = TableRules((Number("x", 0),), Real("y"))
+    X, y = rules.read(open_table(tmp_path / "t.parquet"))
+    assert X[:, 0].tolist() == list(range(100))
+    assert y is not None
+    assert y.tolist() == list(range(100))
 
 
 def test_a_malformed_file_is_one_sentence_without_its_lines(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dpbraid as db
-from dpbraid.engine.run import run
+from dpbraid.engine.once import run
 from dpbraid.privacy import account, gaussian_mu
 from tests.privacy.instances import clipped, linear_mu, mean_mu
 from tests.privacy.literal import accountable, last_steps, random_uses, walk

@@ -16,10 +16,15 @@ from dpbraid.cli import (
     compare,
     data,
     demo,
+    explain,
+    fit,
+    ledger,
     paper,
+    predict,
+    rules,
     verify,
 )
-from dpbraid.cli.words import takes_words
+from dpbraid.cli.words import takes_options
 
 app = typer.Typer(
     name="dpbraid",
@@ -29,20 +34,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("demo")(demo.command)
-app.command("calibrate")(takes_words(calibrate.command))
-app.command("account")(takes_words(account.command))
+app.command("calibrate")(takes_options(calibrate.command))
+app.command("account")(takes_options(account.command))
 app.command("compare")(compare.command)
+app.command("fit")(takes_options(fit.command))
+app.command("predict")(predict.command)
+app.command("explain")(explain.command)
 app.command("verify")(verify.command)
 app.add_typer(paper.app, name="paper")
 app.add_typer(data.app, name="data")
-app.command("bound")(takes_words(bound.command))
+app.command("bound")(takes_options(bound.command))
 app.command("advise")(advise.command)
 app.command("audit")(audit.command)
-
-
-@app.callback()
-def _root() -> None:
-    """Keep the commands as subcommands, also while there is one."""
+app.command("rules")(takes_options(rules.command))
+app.add_typer(ledger.app, name="ledger")
 
 
 def main() -> None:

@@ -164,15 +164,15 @@ def _file(path: Path, target: str | None) -> tuple[Any, Any]:
     names = [name for name in table.names if name != target]
     if not names:
         raise InvalidParameterError(f"{path} has no column besides {target!r}")
-    y = None
-    if target is not None:
-        parts = [cells.numbers(batch[0]) for batch in table.batches([target])]
-        y = np.concatenate([np.zeros(0), *parts])
-    rows = [
-        np.column_stack([cells.numbers(column) for column in batch])
-        for batch in table.batches(names)
-    ]
-    return np.vstack([np.zeros((0, len(names))), *rows]), y
+    X = np.empty((table.rows(), len(names)))
+    for place, first, column in table.pieces(names):
+        X[first : first + len(column), place] = cells.numbers(column)
+    if target is None:
+        return X, None
+    y = np.empty(len(X))
+    for _, first, column in table.pieces([target]):
+        y[first : first + len(column)] = cells.numbers(column)
+    return X, y
 
 
 def _word(part: Any) -> str:

@@ -29,8 +29,12 @@ def command(
 
     data = read_json(file)
     if isinstance(data, dict) and "certificate" in data:
-        data = data["certificate"]
-    checks = verify(Certificate.from_json(data))
+        from dpbraid.estimators.files import from_json
+
+        certificate = from_json(data).certificate_  # refuses what does not fit it
+    else:
+        certificate = Certificate.from_json(data)
+    checks = verify(certificate)
     valid = all(check.holds for check in checks)
     if json:
         found = {"valid": valid, "checks": [dataclasses.asdict(c) for c in checks]}

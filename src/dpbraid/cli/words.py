@@ -156,35 +156,41 @@ class Words:
         return dataclasses.replace(order, secret=False)
 
 
-def takes_words(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command all the options of `Words`; it gets them as its `words`."""
-    hints = get_type_hints(Words, include_extras=True)
-    own = dict(inspect.signature(command, eval_str=True).parameters)
-    del own["words"]
-    shared = [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=field.default,
-            annotation=hints[field.name],
-        )
-        for field in dataclasses.fields(Words)
-    ]
-    names = {parameter.name for parameter in shared}
+def takes_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command, for each parameter that is a dataclass, all of its options."""
+    own = inspect.signature(command, eval_str=True).parameters
+    groups = {n: p.annotation for n, p in own.items() if _is_group(p.annotation)}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in own.items():
+        if name not in groups:
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        hints = get_type_hints(groups[name], include_extras=True)
+        parameters += [
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=hints[field.name],
+            )
+            for field in dataclasses.fields(groups[name])
+        ]
 
     @functools.wraps(command)
     def wrapper(**values: Any) -> None:
-        words = Words(**{name: values.pop(name) for name in names})
-        command(words=words, **values)
+        for name, group in groups.items():
+            names = [field.name for field in dataclasses.fields(group)]
+            values[name] = group(**{n: values.pop(n) for n in names})
+        command(**values)
 
-    parameters = [
-        *shared,
-        *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own.values()),
-    ]
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
     del wrapper.__wrapped__
     return wrapper
+
+
+def _is_group(annotation: Any) -> bool:
+    return isinstance(annotation, type) and dataclasses.is_dataclass(annotation)
 
 
 def variant(family: type[Variant], word: str) -> Any:

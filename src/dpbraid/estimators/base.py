@@ -39,6 +39,7 @@ from dpbraid.starts import Given, Zeros
 
 Array = NDArray[np.float64]
 Charge = Callable[[Certificate], None]
+Progress = Callable[[int, int], None]
 
 SCHEDULES = ("dp", "interleaved", "priv_pub", "pub_priv", "alternating")
 ORDERS: dict[str, Order] = {
@@ -337,11 +338,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         prepared: Prepared,
         words: tuple[str, ...],
         charge: Charge | None,
+        progress: Progress | None,
     ) -> Array:
         """Charge, then run once for each table of `private`: (runs, d).
 
         private, public: the same features with the labels of each run. words: further
-        declarations for the certificate.
+        declarations for the certificate. progress: called with (steps done, all).
         """
         from dpbraid.engine.once import run
 
@@ -362,9 +364,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if self.random_state is not None:
             seeds = np.random.SeedSequence(self.random_state).spawn(runs)
         released = [
-            run(chosen, rows, known, start=start, seed=seed).x
-            for rows, known, start, seed in zip(
-                private, publics, starts, seeds, strict=True
+            run(
+                chosen,
+                rows,
+                known,
+                start=start,
+                seed=seed,
+                progress=_share(progress, number, runs),
+            ).x
+            for number, (rows, known, start, seed) in enumerate(
+                zip(private, publics, starts, seeds, strict=True)
             )
         ]
         self.certificate_: Certificate = certificate
@@ -390,6 +399,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "certificate_")
+
+
+def _share(progress: Progress | None, number: int, runs: int) -> Progress | None:
+    """The progress of one of several runs as that of all."""
+    if progress is None:
+        return None
+    return lambda done, total: progress(number * total + done, runs * total)
 
 
 def _transform_words(transform: FittedTransform) -> str:

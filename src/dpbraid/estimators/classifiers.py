@@ -18,6 +18,7 @@ from dpbraid.estimators.base import (
     Charge,
     LinearPredictor,
     PrivateEstimator,
+    Progress,
     mixture,
 )
 from dpbraid.losses import Logistic, Loss, SmoothedHinge
@@ -49,14 +50,15 @@ class PrivateClassifier(ClassifierMixin, LinearPredictor, PrivateEstimator):  # 
         X_public: Any = None,
         y_public: Any = None,
         charge: Charge | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Fit on private rows; see the class for what is guaranteed.
 
         X: (n, d); y: (n,). X_public, y_public: public rows, not protected; y_public is
         needed by schedules that use public rows. charge: called with the certificate
         after everything has been checked and before any noise is drawn; if it raises,
-        nothing is released. A private label outside of the classes makes its row a
-        zero row.
+        nothing is released. progress: called with (steps done, all steps). A private
+        label outside of the classes makes its row a zero row.
         """
         self._check_parameters()
         prepared = self._prepare(X, X_public)
@@ -82,7 +84,7 @@ class PrivateClassifier(ClassifierMixin, LinearPredictor, PrivateEstimator):  # 
             rows = self._rows(prepared.X_public, np.ones(m), None, prepared.row_norm)
             public = [_labelled(rows, marks == k) for k in targets]
         words = (self._class_words(len(classes)),)
-        x = self._run(private, public, prepared, words, charge)
+        x = self._run(private, public, prepared, words, charge, progress)
         self._accept(x, classes)
         return self
 

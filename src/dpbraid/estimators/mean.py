@@ -9,7 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbraid._validate import InvalidParameterError
-from dpbraid.estimators.base import Charge, PrivateEstimator
+from dpbraid.estimators.base import (
+    Charge,
+    PrivateEstimator,
+    Progress,
+)
 from dpbraid.losses import Loss, Mean
 from dpbraid.penalties import Ball, Penalty
 from dpbraid.rows import Rows
@@ -32,6 +36,7 @@ class PrivateMean(PrivateEstimator):
         y: Any = None,
         X_public: Any = None,
         charge: Charge | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Fit on private rows (n, d); y is ignored. The rest as in the regressors."""
         self._check_parameters()
@@ -41,7 +46,7 @@ class PrivateMean(PrivateEstimator):
         public = None
         if prepared.X_public is not None:
             public = [Rows.bounded(prepared.X_public, row_norm=prepared.row_norm)]
-        self._accept(self._run([private], public, prepared, (), charge), None)
+        self._accept(self._run([private], public, prepared, (), charge, progress), None)
         return self
 
     def _accept(self, x: Array, classes: NDArray[Any] | None) -> None:

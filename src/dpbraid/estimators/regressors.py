@@ -16,6 +16,7 @@ from dpbraid.estimators.base import (
     Charge,
     LinearPredictor,
     PrivateEstimator,
+    Progress,
     mixture,
 )
 from dpbraid.estimators.tables import NonFinite
@@ -40,13 +41,15 @@ class PrivateRegressor(RegressorMixin, LinearPredictor, PrivateEstimator):  # ty
         X_public: Any = None,
         y_public: Any = None,
         charge: Charge | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Fit on private rows; see the class for what is guaranteed.
 
         X: (n, d); y: (n,). X_public, y_public: public rows, not protected; y_public is
         needed by schedules that use public rows. charge: called with the certificate
         after everything has been checked and before any noise is drawn; if it raises,
-        nothing is released. Private labels beyond label_bound are cut to it.
+        nothing is released. progress: called with (steps done, all steps). Private
+        labels beyond label_bound are cut to it.
         """
         self._check_parameters()
         prepared = self._prepare(X, X_public)
@@ -71,7 +74,7 @@ class PrivateRegressor(RegressorMixin, LinearPredictor, PrivateEstimator):  # ty
                     bound,
                 )
             ]
-        x = self._run([private], public, prepared, (words,), charge)
+        x = self._run([private], public, prepared, (words,), charge, progress)
         self._accept(x, None)
         return self
 

@@ -1,4 +1,4 @@
-"""CSV and Parquet files, a batch of rows at a time.
+"""CSV and Parquet files, a piece at a time.
 
 No message holds anything of a cell: what pyarrow says of a file it cannot read may
 quote a line of it. All cells of a CSV file are read as bytes, so that no cell can be of
@@ -23,14 +23,17 @@ import pyarrow.parquet
 from dpbraid._validate import DpbraidError
 from dpbraid.estimators import cells as cell
 
-# Rows of a Parquet file, bytes of a CSV file that are in memory at once.
-_ROWS = 1 << 14
+# Bytes of a CSV file that are in memory at once.
 _BYTES = 1 << 23
 _MOST_BYTES = (1 << 31) - 1
 
 
 class TableError(DpbraidError):
     """A table's file cannot be used; the message holds nothing of its cells."""
+
+
+# The column's place among those asked for, the first row, and cells from there on.
+Piece = tuple[int, int, pa.Array]
 
 
 @dataclass(frozen=True)
@@ -45,18 +48,18 @@ class TableFile(ABC):
         """Number of rows, a public fact."""
 
     @abstractmethod
-    def _batches(self, names: list[str]) -> Iterator[pa.RecordBatch]: ...
+    def _pieces(self, names: list[str]) -> Iterator[Piece]: ...
 
-    def batches(self, names: Sequence[str]) -> Iterator[list[pa.Array]]:
-        """The cells of the named columns, in that order, some rows at a time."""
+    def pieces(self, names: Sequence[str]) -> Iterator[Piece]:
+        """The cells of the named columns, in pieces; those of one column in order."""
         missing = [name for name in names if name not in self.names]
         if missing:
             raise TableError(
                 f"{self.path} has no column {missing[0]!r}, which is needed; its "
                 f"columns are {', '.join(map(repr, self.names))}"
             )
-        for batch in self._batches(list(dict.fromkeys(names))):
-            yield [cell.plain(batch.column(name)) for name in names]
+        for place, first, cells in self._pieces(list(names)):
+            yield place, first, cell.plain(cells)
 
     def _unreadable(self, what: str) -> TableError:
         return TableError(f"{self.path} cannot be read: {what}")
@@ -68,22 +71,23 @@ class CsvFile(TableFile):
 
     def rows(self) -> int:
         """Counted in one pass over the file."""
-        return sum(batch.num_rows for batch in self._batches([self.names[0]]))
+        return sum(len(cells) for _, _, cells in self._pieces([self.names[0]]))
 
-    def _batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
+    def _pieces(self, names: list[str]) -> Iterator[Piece]:
         """In blocks of a fixed size, or in one where a record is longer than that."""
         whole = min(self.path.stat().st_size + 1, _MOST_BYTES)
         done = 0
-        for block in (min(_BYTES, whole), whole):
+        for size in (min(_BYTES, whole), whole):
             skip = done
-            batches = self._blocks(names, block)
-            while (batch := _next(batches)) is not None:
-                if batch is _UNREADABLE:
+            blocks = self._blocks(names, size)
+            while (block := _next(blocks)) is not None:
+                if block is _UNREADABLE:
                     break
-                rows = batch.slice(skip)
-                skip = max(0, skip - batch.num_rows)
+                rows = block.slice(skip)
+                skip = max(0, skip - block.num_rows)
+                for place, name in enumerate(names):
+                    yield place, done, rows.column(name)
                 done += rows.num_rows
-                yield rows
             else:
                 return
         raise self._unreadable(
@@ -91,10 +95,10 @@ class CsvFile(TableFile):
             "the first line, and every quote an end"
         )
 
-    def _blocks(self, names: list[str], block: int) -> Iterator[pa.RecordBatch]:
+    def _blocks(self, names: list[str], size: int) -> Iterator[pa.RecordBatch]:
         with pyarrow.csv.open_csv(
             self.path,
-            pyarrow.csv.ReadOptions(block_size=block),
+            pyarrow.csv.ReadOptions(block_size=size),
             pyarrow.csv.ParseOptions(
                 newlines_in_values=True,
                 # an empty line is an empty cell, where there is one column
@@ -121,7 +125,8 @@ class ParquetFile(TableFile):
         with pyarrow.parquet.ParquetFile(self.path) as file:
             return int(file.metadata.num_rows)
 
-    def _batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
+    def _pieces(self, names: list[str]) -> Iterator[Piece]:
+        """A column of a row group at a time, which takes the least memory."""
         for name in names:
             kind = self.kinds[self.names.index(name)]
             if not cell.supported(kind):
@@ -130,22 +135,33 @@ class ParquetFile(TableFile):
                     "and the like are not supported: turn it into numbers, texts or "
                     "booleans, or leave it out"
                 )
+        pieces = self._chunks(names)
+        while (piece := _next(pieces)) is not None:
+            if piece is _UNREADABLE:
+                raise self._unreadable(_NO_PARQUET)
+            yield piece
+
+    def _chunks(self, names: list[str]) -> Iterator[Piece]:
+        done = 0
         with pyarrow.parquet.ParquetFile(self.path) as file:
-            batches = file.iter_batches(_ROWS, columns=names)
-            while (batch := _next(batches)) is not None:
-                if batch is _UNREADABLE:
-                    raise self._unreadable(_NO_PARQUET)
-                yield batch
+            for group in range(file.num_row_groups):
+                for place, name in enumerate(names):
+                    first = done
+                    column = file.read_row_group(group, [name]).column(name)
+                    for cells in column.chunks:
+                        yield place, first, cells
+                        first += len(cells)
+                done += file.metadata.row_group(group).num_rows
 
 
 _NO_PARQUET = "it is no Parquet file, or a damaged one"
 _UNREADABLE = object()
 
 
-def _next(batches: Iterator[pa.RecordBatch]) -> Any:
-    """The next batch, None after the last, or _UNREADABLE; the reason is dropped."""
+def _next(parts: Iterator[Any]) -> Any:
+    """The next part, None after the last, or _UNREADABLE; the reason is dropped."""
     try:
-        return next(batches, None)
+        return next(parts, None)
     except (pa.ArrowException, OSError):
         return _UNREADABLE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +49,9 @@ class TableRules:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
-        names = list(self._names)
+        names = [rule.name for rule in self.columns]
+        if self.target is not None:
+            names.append(self.target.name)
         twice = [name for name, count in Counter(names).items() if count > 1]
         if not self.columns or twice:
             raise InvalidParameterError(
@@ -62,29 +64,39 @@ class TableRules:
         """A name for each feature."""
         return tuple(name for rule in self.columns for name in rule.features)
 
-    @property
-    def _names(self) -> tuple[str, ...]:
-        target = () if self.target is None else (self.target.name,)
-        return (*(rule.name for rule in self.columns), *target)
-
     def read(self, file: TableFile) -> tuple[Array, NDArray[Any] | None]:
         """Features (n, d) and labels (n,) of all rows; None without a target."""
-        X = np.empty((file.rows(), len(self.features)))
-        parts = []
-        first = 0
-        for columns in file.batches(self._names):
-            last = first + len(columns[0])
-            if last > len(X):  # the file has grown meanwhile
+        names = [rule.name for rule in self.columns]
+        if self.target is not None:
+            names.append(self.target.name)
+        return self._read(file, names)
+
+    def read_features(self, file: TableFile) -> Array:
+        """Features (n, d) of all rows; the target's column need not be there."""
+        return self._read(file, [rule.name for rule in self.columns])[0]
+
+    def _read(
+        self, file: TableFile, names: list[str]
+    ) -> tuple[Array, NDArray[Any] | None]:
+        ends = np.cumsum([len(rule.features) for rule in self.columns]).tolist()
+        X = np.empty((file.rows(), ends[-1]))
+        labels = []
+        rows = 0
+        for place, first, cells in file.pieces(names):
+            rows = max(rows, first + len(cells))
+            if rows > len(X):
                 break
-            self._fill(columns, X[first:last])
-            if self.target is not None:
-                parts.append(self.target.labels(columns[-1]))
-            first = last
-        if first == 0:
+            if place < len(self.columns):
+                rule = self.columns[place]
+                columns = slice(ends[place] - len(rule.features), ends[place])
+                rule.fill(cells, X[first : first + len(cells), columns])
+            elif self.target is not None:
+                labels.append(self.target.labels(cells))
+        if len(X) == 0:
             raise TableError(f"{file.path} must have one row or more, got none")
-        if first != len(X):
+        if rows != len(X):
             raise TableError(f"{file.path} changed while it was read")
-        return X, np.concatenate(parts) if parts else None
+        return X, np.concatenate(labels) if labels else None
 
     def read_public(self, file: TableFile) -> tuple[Array, NDArray[Any] | None]:
         """As `read`, without the rows that have no label: public rows only."""
@@ -95,20 +107,6 @@ class TableRules:
         if not known.any():
             raise TableError(f"no row of {file.path} has a label")
         return X[known], y[known]
-
-    def batches(self, file: TableFile) -> Iterator[Array]:
-        """Features, some rows at a time."""
-        for columns in file.batches([rule.name for rule in self.columns]):
-            X = np.empty((len(columns[0]), len(self.features)))
-            self._fill(columns, X)
-            yield X
-
-    def _fill(self, columns: list[pa.Array], out: Array) -> None:
-        at = 0
-        for rule, column in zip(self.columns, columns, strict=False):
-            width = len(rule.features)
-            rule.fill(column, out[:, at : at + width])
-            at += width
 
     def in_units(self, values: Array) -> Array:
         """Values of features, (features,), in the units of their columns."""
@@ -206,7 +204,7 @@ def learn(
 
 def _column(file: TableFile, name: str) -> pa.Array:
     """All cells of a public column that are not missing."""
-    parts = [cells for (cells,) in file.batches([name])]
+    parts = [cells for _, _, cells in file.pieces([name])]
     column = pa.concat_arrays(parts) if parts else pa.nulls(0)
     if not cell.is_text(column.type):
         return column.drop_null()

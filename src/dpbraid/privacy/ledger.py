@@ -149,9 +149,9 @@ class Ledger:
         )
         raise BudgetError(
             f"the release would pass the limit of data set {self.data_set!r}: all "
-            f"{len(more.charges)} together would have epsilon {rounded_up(more.spent)} at "
-            f"delta {self.delta!r}, and the limit is {self.epsilon!r}{left}; nothing "
-            "was charged"
+            f"{len(more.charges)} together would have epsilon "
+            f"{rounded_up(more.spent)} at delta {self.delta!r}, and the limit is "
+            f"{self.epsilon!r}{left}; nothing was charged"
         )
 
     def to_json(self) -> dict[str, Any]:
