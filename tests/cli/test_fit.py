@@ -28,7 +28,7 @@ from dpbraid.estimators.table_files import open_table
 from dpbraid.privacy import ledger
 from tests.cli.run import Done, dpbraid
 
-ENGINE = import_module("dpbraid.engine.run")
+ENGINE = import_module("dpbraid.engine.once")
 HEAD = b"age city member amount label".split()
 TARGET = ("--epsilon", 3, "--delta", 1e-6)
 
