@@ -108,13 +108,13 @@ class _Steps:
         return not (later_private or later_public)
 
     @property
-    def without_public(self) -> _Steps:
-        """The private steps alone: a use may be paid before the public steps."""
-        return replace(
-            self,
-            noise=self.noise[: self.private],
-            factors=self.factors[: self.private],
-        )
+    def last_noise(self) -> int:
+        """Number of the last noisy step; 0 for none."""
+        return int(max(np.flatnonzero(self.noise) + 1, default=0))
+
+    def until(self, end: int) -> _Steps:
+        """The steps up to number `end` alone."""
+        return replace(self, noise=self.noise[:end], factors=self.factors[:end])
 
 
 @lru_cache(maxsize=64)
@@ -323,10 +323,15 @@ def _epoch_mu(mechanism: Mechanism, epoch: Epoch, steps: _Steps, step: int) -> f
     best = math.inf
     if steps.noise[step - 1] > 0:
         best = steps.shift / float(steps.noise[step - 1])
-    reaching = steps if steps.certified(step) else steps.without_public
-    if reaching.certified(step):
-        part = _part(reaching, step)
-        best = min(best, _allocated_mu(np.array([part.after]), np.array([part.shift])))
+    # the steps after the last noise are post-processing; those after the private ones
+    # may be left out
+    for end in (steps.last_noise, steps.private):
+        reaching = steps.until(end)
+        if reaching.certified(step):
+            part = _part(reaching, step)
+            best = min(
+                best, _allocated_mu(np.array([part.after]), np.array([part.shift]))
+            )
     ends = steps.private
     if not best < math.inf and steps.noise[ends - 1] > 0:
         # carried to the last private step, with the displacement of the steps between
@@ -341,15 +346,13 @@ def _epoch_mu(mechanism: Mechanism, epoch: Epoch, steps: _Steps, step: int) -> f
 
 def _hidden_state(mechanism: Mechanism, epsilon: float) -> float:
     epochs = [_read(mechanism, epoch) for epoch in mechanism.epochs]
-    while epochs and not np.any(epochs[-1].noise > 0):
+    while epochs and not epochs[-1].last_noise:
         if epochs.pop().private:
             return 1.0  # no noise hides this use
     if not any(steps.private for steps in epochs):
         return 0.0
     # what comes after the last noise is post-processing
-    end = int(np.flatnonzero(epochs[-1].noise)[-1]) + 1
-    final = epochs[-1]
-    epochs[-1] = replace(final, noise=final.noise[:end], factors=final.factors[:end])
+    epochs[-1] = epochs[-1].until(epochs[-1].last_noise)
     worst = 0.0
     for share in (0.0, 0.5, 1.0):
         parts = []
@@ -548,8 +551,10 @@ def _composed(mechanism: Mechanism, epsilon: float, resolution: int) -> float:
         return p * float(np.sum(weights * _mixture(inner, mus)))
     spread = sum(
         count
-        * sum(w * math.expm1(min(mu * mu, 20)) for mu, w in laws[e].items())
-        * (e.private_rows / mechanism.n) ** 2
+        * sum(
+            w * min((e.private_rows / mechanism.n) ** 2 * math.expm1(min(m2, 20)), m2)
+            for m2, w in ((mu * mu, w) for mu, w in laws[e].items())
+        )
         for e, count in counts.items()
     )
     largest = max(max(shares) for shares in laws.values())

@@ -307,7 +307,7 @@ def bracketed_factor(
     while low == high or gap(low) <= 0:
         low, high, width = min(low, high) - width, low, 2 * width
         if low < -300:
-            return math.exp(low)
+            return math.exp(high)
     root = brentq(gap, low, high, xtol=tolerance, rtol=1e-15)
     factor, nudge = math.exp(root), tolerance
     while delta_at(factor) > delta:

@@ -96,9 +96,9 @@ class EpochLaw:
 
     @property
     def variance(self) -> float:
-        """About the variance of the privacy loss."""
-        spread = np.expm1(np.minimum(self.mus**2, 20.0))
-        return float(np.sum(self.weights * spread)) * self.participation**2
+        """About the variance of the privacy loss, of a rare or a certain Gaussian."""
+        rare = self.participation**2 * np.expm1(np.minimum(self.mus**2, 20.0))
+        return float(np.sum(self.weights * np.minimum(rare, self.mus**2)))
 
 
 @dataclass(frozen=True, eq=False)
