@@ -336,9 +336,10 @@ def test_without_a_secret_it_is_gaussian_composition(
 ) -> None:
     """p = 1, fixed position: sqrt(K) mu, by the grid as well."""
     law = subsampling.EpochLaw(np.array([mu]), np.ones(1), 1.0)
-    curve = subsampling.ComposedCurve(((k, law),), math.inf)
+    curve = subsampling.ComposedCurve(((k, law),))
     exact = gaussian_delta(epsilon, mu * math.sqrt(k))
-    assert exact * (1 - 1e-11) <= curve.delta(epsilon) <= exact * 1.01 + 1e-30
+    assert curve.delta(epsilon) == pytest.approx(exact, rel=1e-10, abs=1e-300)
+    assert exact * (1 - 1e-11) <= curve._by_grid(epsilon) <= exact * 1.01 + 1e-30
 
 
 @FEW
@@ -346,7 +347,7 @@ def test_without_a_secret_it_is_gaussian_composition(
 def test_one_epoch_is_its_profile(mu: float, p: float, epsilon: float) -> None:
     law = subsampling.EpochLaw(np.array([mu]), np.ones(1), p)
     exact = p * gaussian_delta(inner(epsilon, p), mu)
-    found = subsampling.ComposedCurve(((1, law),), math.inf).delta(epsilon)
+    found = subsampling.ComposedCurve(((1, law),))._by_grid(epsilon)
     # what is beyond 13.4 standard deviations counts as 1e-40
     assert exact * (1 - 1e-11) <= found <= exact * (1 + 1e-9) + 2e-40
 
@@ -358,7 +359,7 @@ def test_composition_of_two_different_epochs() -> None:
     for epsilon in (0.0, 1.0, 6.0):
         exact = gaussian_delta(epsilon, math.sqrt(3 * 0.7**2 + 2 * 1.3**2))
         for laws in (((3, one), (2, two)), ((2, two), (3, one))):
-            found = subsampling.ComposedCurve(laws, math.inf).delta(epsilon)
+            found = subsampling.ComposedCurve(laws)._by_grid(epsilon)
             assert exact * (1 - 1e-11) <= found <= exact * 1.01
 
 
@@ -369,7 +370,7 @@ def test_composed_subsampling_lies_between_its_bounds(
 ) -> None:
     """At least one epoch by itself; at most composition with certain participation."""
     law = subsampling.EpochLaw(np.array([mu]), np.ones(1), p)
-    found = subsampling.ComposedCurve(((k, law),), math.inf).delta(epsilon)
+    found = subsampling.ComposedCurve(((k, law),))._by_grid(epsilon)
     assert found >= p * gaussian_delta(inner(epsilon, p), mu) * (1 - 1e-11)
     certain = gaussian_delta(epsilon, mu * math.sqrt(k))
     assert found <= certain * 1.01 + 1e-30

@@ -121,8 +121,7 @@ def composed(curves: Sequence[Curve]) -> Curve:
         laws.append((1, EpochLaw(np.array([mu]), np.array([1.0]), 1.0)))
     for one in others:
         laws += _laws(one)
-    largest = [count * float(np.max(law.mus)) ** 2 for count, law in laws]
-    return ComposedCurve(tuple(laws), math.sqrt(sum(largest)))
+    return ComposedCurve(tuple(laws))
 
 
 def _laws(curve: Curve) -> list[tuple[int, EpochLaw]]:

@@ -148,15 +148,13 @@ def _subsampling(plan: Plan) -> Curve:
     """D4; the exact Gaussian composition where nothing is secret in any epoch."""
     m = plan.mechanism
     laws = []
-    worst = 0.0
     for count, epoch in plan.private_runs():
         rows = epoch.private_rows(m.batch_size)
         laws.append((count, _epoch_law(plan, epoch, rows)))
-        worst += count * positions.epoch_cost(plan, epoch, epoch.private_steps)
     if all(law.participation == 1 and len(law.mus) == 1 for _, law in laws):
         cost = sum(count * float(law.mus[0]) ** 2 for count, law in laws)
         return GaussianCurve(rounded_mu(cost, len(laws)))
-    return subsampling.ComposedCurve(tuple(laws), rounded_mu(worst, plan.total_steps))
+    return subsampling.ComposedCurve(tuple(laws))
 
 
 def _epoch_law(plan: Plan, epoch: EpochSteps, rows: int) -> subsampling.EpochLaw:

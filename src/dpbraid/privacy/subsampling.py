@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbraid.privacy import gaussian
+from dpbraid.privacy.iteration import rounded_mu
 from dpbraid.privacy.profile import Curve, amplified_epsilons, bracketed_factor
 
 Array = NDArray[np.float64]
@@ -103,18 +104,22 @@ class EpochLaw:
 
 @dataclass(frozen=True, eq=False)
 class ComposedCurve(Curve):
-    """D4: adaptive composition of `count` times each epoch law.
-
-    worst: mu of the same composition without the secret, every row at its worst
-    position. It holds as well, and is the guarantee where the grid gives no better.
-    """
+    """D4: adaptive composition of `count` times each epoch law."""
 
     laws: tuple[tuple[int, EpochLaw], ...]
-    worst: float
 
     def scaled(self, factor: float) -> ComposedCurve:  # noqa: D102
         laws = tuple((count, law.scaled(factor)) for count, law in self.laws)
-        return ComposedCurve(laws, self.worst / factor)
+        return ComposedCurve(laws)
+
+    @cached_property
+    def worst(self) -> float:
+        """mu of the composition without the secret, every row at its worst position.
+
+        It holds as well, and is the guarantee where the grid gives no better.
+        """
+        cost = sum(count * float(np.max(law.mus)) ** 2 for count, law in self.laws)
+        return rounded_mu(cost, len(self.laws))
 
     def noise_factor(self, epsilon: float, delta: float) -> float:
         """Bracketing from the factor that composition without the secret needs."""
@@ -124,10 +129,10 @@ class ComposedCurve(Curve):
         )
 
     def delta(self, epsilon: float) -> float:  # noqa: D102
-        return min(self._delta(epsilon), gaussian.delta_scalar(epsilon, self.worst))
+        return min(self._by_grid(epsilon), gaussian.delta_scalar(epsilon, self.worst))
 
-    def _delta(self, epsilon: float) -> float:
-        """By the grid."""
+    def _by_grid(self, epsilon: float) -> float:
+        """The theorem, composed numerically."""
         if sum(count for count, _ in self.laws) == 1:
             return float(self.laws[0][1].profile(np.array([epsilon]))[0])
         if self._grid is None:
