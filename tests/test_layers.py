@@ -11,7 +11,7 @@ import dpbraid
 
 PACKAGE = Path(dpbraid.__file__).parent
 FLOORS = [
-    {"_files", "_validate", "_variant"},
+    {"_files", "_json", "_validate", "_variant"},
     {"rows", "losses", "penalties", "orders", "starts"},
     {"mechanism"},
     {"release"},

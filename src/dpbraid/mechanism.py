@@ -30,7 +30,7 @@ from typing import Any, Required, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbraid import _validate
+from dpbraid import _json, _validate
 from dpbraid._validate import InvalidParameterError
 from dpbraid.losses import Loss
 from dpbraid.orders import Incremental, Order, Reshuffle
@@ -39,6 +39,7 @@ from dpbraid.starts import Start, Zeros
 
 SCHEMA = "dpbraid.mechanism/1"
 MAX_EPOCHS = 1_000_000
+MAX_ROWS = 2**63 - 1  # rows are numbered in int64
 
 RowNumbers = NDArray[np.int64]
 
@@ -75,6 +76,11 @@ class Epoch:
             public_rows=self.public_rows,
             public_start=self.public_start,
         )
+        if self.rows + self.public_start > MAX_ROWS:
+            raise InvalidParameterError(
+                f"private_rows + public_rows + public_start must be at most {MAX_ROWS} "
+                f"in every epoch, got {self.rows + self.public_start}"
+            )
         if self.rows == 0:
             raise InvalidParameterError(
                 "private_rows + public_rows must be >= 1 in every epoch, got 0"
@@ -276,8 +282,8 @@ class Mechanism:
     def loads(cls, text: str) -> Mechanism:
         """The mechanism from its JSON text."""
         try:
-            data = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            data = _json.parse(text)
+        except ValueError as error:
             raise InvalidParameterError(f"not a JSON text: {error}") from None
         return cls.from_json(data)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Annotated, Any, get_type_hints
 
 from typer import Option
 
-from dpbraid import _validate, mechanism
+from dpbraid import _json, _validate, mechanism
 from dpbraid._validate import InvalidParameterError
 from dpbraid._variant import Variant
 from dpbraid.losses import Loss
@@ -223,8 +222,8 @@ def _number(text: str) -> int | float:
 def read_json(path: Path) -> Any:
     """The JSON value in a file."""
     try:
-        return json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
+        return _json.parse(read_text(path))
+    except ValueError as error:
         if isinstance(error, InvalidParameterError):
             raise
         raise InvalidParameterError(f"{path} is not a JSON file: {error}") from None

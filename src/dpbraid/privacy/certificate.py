@@ -18,7 +18,7 @@ from importlib import metadata
 from textwrap import fill
 from typing import Any
 
-from dpbraid import _validate
+from dpbraid import _json, _validate
 from dpbraid._validate import InvalidParameterError
 from dpbraid.losses import Loss
 from dpbraid.mechanism import Mechanism
@@ -33,6 +33,8 @@ from dpbraid.release import NoiseSource, NumericModel
 from dpbraid.starts import Given
 
 SCHEMA = "dpbraid.certificate/1"
+MAX_RUNS = 1_000_000
+MAX_DIMENSION = 100_000_000
 ADJACENCY = (
     "Two tables are neighbours if one private row is replaced by any other row. The "
     "number of private rows n is public."
@@ -133,12 +135,12 @@ class Certificate:
         numeric = _fields(
             top["numeric"], "numeric", "dimension grid iterate_bound noise_loss"
         )
-        _validate.integer(1, dimension=numeric["dimension"])
+        _validate.integer(1, MAX_DIMENSION, dimension=numeric["dimension"])
         _validate.nonnegative(noise_loss=numeric["noise_loss"])
         for name in ("grid", "iterate_bound"):
             if numeric[name] is not None:
                 _validate.positive(**{name: numeric[name]})
-        _validate.integer(1, runs=top["runs"])
+        _validate.integer(1, MAX_RUNS, runs=top["runs"])
         versions = top["versions"]
         if not isinstance(versions, dict):
             raise InvalidParameterError("versions must be a JSON object")
@@ -182,8 +184,8 @@ class Certificate:
     def loads(cls, text: str) -> Certificate:
         """The certificate from its JSON text."""
         try:
-            data = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            data = _json.parse(text)
+        except ValueError as error:
             raise InvalidParameterError(f"not a JSON text: {error}") from None
         return cls.from_json(data)
 
@@ -238,7 +240,7 @@ def accounted(mechanism: Mechanism, numeric: NumericModel, runs: int = 1) -> Mec
     R runs of a mu-GDP mechanism compose exactly to sqrt(R) mu. In the Gaussian analyses
     mu is proportional to 1/noise, so this is one run with its noise over sqrt(R).
     """
-    _validate.integer(1, runs=runs)
+    _validate.integer(1, MAX_RUNS, runs=runs)
     return mechanism.with_noise(
         (1 - 1e-15) / (1 + numeric.noise_loss) / math.sqrt(runs)
     )

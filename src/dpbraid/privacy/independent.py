@@ -31,6 +31,8 @@ from dpbraid.privacy.registry import ANALYSES
 
 Array = NDArray[np.float64]
 
+# Rows of an epoch that can be walked through.
+_MOST_ROWS = 20_000_000
 # Slots with a chain of their own; more are grouped, each group at its latest slot.
 _MOST_SLOTS = 1500
 # Nodes of the table of delta over the hull's cost, both on logarithms.
@@ -156,6 +158,11 @@ def _sizes(rows: int, batch_size: int) -> list[int]:
 
 
 def _read(mechanism: Mechanism, epoch: Epoch, contract: bool = True) -> _Steps:
+    if epoch.rows > _MOST_ROWS:
+        raise _validate.InvalidParameterError(
+            f"an epoch must have at most {_MOST_ROWS} rows to be walked through step "
+            f"by step, got {epoch.rows}"
+        )
     return _steps(replace(mechanism, epochs=mechanism.epochs[:1]), epoch, contract)
 
 
@@ -258,7 +265,9 @@ def gaussian_divergence(epsilon: float, mu: float) -> float:
 def _divergences(epsilon: float | Array, mus: float | Array) -> Array:
     """`gaussian_divergence` on arrays, by Gauss-Legendre on panels."""
     epsilons, mu = np.broadcast_arrays(np.asarray(epsilon), np.asarray(mus))
-    start = epsilons / mu - 0.5 * mu  # where p is e^epsilon q, seen from p's mean
+    # where p is e^epsilon q, seen from p's mean; beyond 100 nothing is left
+    with np.errstate(over="ignore"):
+        start = np.minimum(epsilons / mu - 0.5 * mu, 100.0)
     # p = phi(x) for x >= start. Beyond a start > 0 it falls as exp(-start t): panels
     # that grow; else equal panels over the bulk, less than 1e-30 to the left of it
     grown = start[:, None] + _GROWING / np.maximum(start, 1.0)[:, None]

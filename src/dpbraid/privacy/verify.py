@@ -13,6 +13,7 @@ from dpbraid._validate import DpbraidError
 from dpbraid.numeric import numeric_model
 from dpbraid.privacy import independent
 from dpbraid.privacy.certificate import PUBLIC_ROWS, Certificate, guarantee
+from dpbraid.privacy.registry import ANALYSES
 from dpbraid.release import NoiseSource
 
 # What the quadratures of the second route may add to delta, relative to it.
@@ -29,9 +30,14 @@ class Check:
 
 
 def verify(certificate: Certificate) -> tuple[Check, ...]:
-    """All checks of a certificate, field by field; it is valid if every one holds."""
+    """All checks of a certificate, field by field; it is valid if every one holds.
+
+    What is checked is whether the promise is kept: one that promises less than its
+    analysis proves is kept as well.
+    """
     return (
         _noise_source(certificate),
+        _analysis(certificate),
         _numeric(certificate),
         _assumptions(certificate),
         _guarantee(certificate),
@@ -46,6 +52,11 @@ def _noise_source(c: Certificate) -> Check:
         c.noise_source is NoiseSource.OS_ENTROPY,
         c.noise_source.value,
     )
+
+
+def _analysis(c: Certificate) -> Check:
+    """One theorem by name, not the best of several."""
+    return Check("analysis", c.analysis in ANALYSES, c.analysis)
 
 
 def _numeric(c: Certificate) -> Check:
