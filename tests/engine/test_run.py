@@ -135,6 +135,26 @@ def test_each_column_of_a_grid_is_its_own_run(
         assert found.objectives[i, -1] == pytest.approx(last, rel=1e-12)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_columns_may_start_apart(dtype: Any) -> None:
+    private, public = tables(db.Logistic())
+    m = mechanism(db.Logistic(), start=db.Given(3.0))
+    starts = np.random.default_rng(0).uniform(-1, 1, (3, 4))
+    found = grid_not_private(
+        [m] * 3, private, public, seed=1, start=starts, dtype=dtype
+    )
+    for i, start in enumerate(starts):
+        alone = grid_not_private([m], private, public, seed=1, start=start, dtype=dtype)
+        assert found.objectives[i] == pytest.approx(alone.objectives[0], rel=1e-5)
+        assert found.iterates[i] == pytest.approx(alone.iterates[0], abs=1e-5)
+    with pytest.raises(
+        db.InvalidParameterError, match="each of the 3 mechanisms, got 2"
+    ):
+        grid_not_private([m] * 3, private, public, seed=1, start=starts[:2])
+    with pytest.raises(db.InvalidParameterError, match="norm <= 3"):
+        grid_not_private([m] * 3, private, public, seed=1, start=9 * np.ones((3, 4)))
+
+
 def test_a_run_that_diverges_is_infinite_and_disturbs_no_other() -> None:
     private, public = tables(db.Squared())
     m = mechanism(db.Squared(), clip_norm=None)

@@ -70,16 +70,17 @@ class Blocked:
         mechanism = self._columns.shared
         public_rows = 0 if self._public is None else len(self._public.X)
         walk = mechanism.walk(public_rows, order_rng)
+        all_rates, all_stds = self._columns.learning_rates, self._columns.noise_stds
+        all_scales, all_etas = all_rates * all_stds, all_rates / self._batch
+        all_noisy = np.any(all_scales > 0, axis=1).tolist()
         for k, (epoch, private, public) in enumerate(walk):
-            rates = self._columns.learning_rates[k]
-            scales = rates * self._columns.noise_stds[k]
-            noisy = bool(np.any(scales > 0))
+            rates, stds, noisy = all_rates[k], all_stds[k], all_noisy[k]
+            scales, eta = all_scales[k], all_etas[k]
             every_step = noisy and epoch.placement is Placement.EVERY_STEP
-            eta = rates / self._batch
             self._advance(self._private, private, eta, scales, every_step)
             if noisy and not every_step:
                 # rho of the last private step; x - eta g is already there
-                self._noise.end(self._X, rates, self._columns.noise_stds[k])
+                self._noise.end(self._X, rates, stds)
             if self._public is not None:
                 self._advance(self._public, public, eta, scales, every_step)
             if not isinstance(mechanism.penalty, NoPenalty):

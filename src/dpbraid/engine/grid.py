@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbraid._validate import InvalidParameterError
 from dpbraid.engine import inputs, noise
 from dpbraid.engine.blocked import Blocked, Progress
 from dpbraid.engine.columns import Columns, Table
@@ -52,6 +53,7 @@ def grid_not_private(
     All runs share the order, the start point and every normal draw of the seed, so
     each has the law of its own mechanism, and differences between them are sharper
     than between separate runs. float32 costs half the time and is for research only.
+    start: where mechanisms ask for a given point, one (d,) or one each (columns, d).
     progress: called with (steps done, all steps); a step moves all runs.
     """
     columns = Columns.of(mechanisms)
@@ -59,9 +61,15 @@ def grid_not_private(
     inputs.check(shared, private, public)
     streams = noise.seeded(seed)
     kind: type[np.floating] = np.float32 if dtype == "float32" else np.float64
-    point = shared.start.point(private.dimension, streams.start, start)
-    X: NDArray[np.floating] = np.empty((len(point), columns.count), kind)
-    X[...] = point[:, None]
+    given = [start] if start is None or np.ndim(start) == 1 else list(start)
+    if len(given) not in (1, columns.count):
+        raise InvalidParameterError(
+            f"start must hold one point, or one for each of the {columns.count} "
+            f"mechanisms, got {len(given)}"
+        )
+    d = private.dimension
+    X: NDArray[np.floating] = np.empty((d, columns.count), kind)
+    X.T[...] = [shared.start.point(d, streams.start, point) for point in given]
     values = np.empty((columns.count, len(shared.epochs) + 1))
     with one_blas_thread(), np.errstate(all="ignore"):
         tables = [
