@@ -38,3 +38,12 @@ def test_only_some_claims(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--only", "z"])
     assert "--only takes a, b, c, d, e" in capsys.readouterr().err
+
+
+def test_the_paper_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
+    """Claim c is b with other panels."""
+    lines = script("paper.py").main(["--tiny", "--only", "a,b"])
+    assert {line.claim for line in lines} == set("ab")
+    assert all(line.holds is None for line in lines)
+    printed = capsys.readouterr().out
+    assert all(line.found in printed for line in lines)
