@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dpbraid.estimators import (
