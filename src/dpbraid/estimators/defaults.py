@@ -23,8 +23,8 @@ _UNCLIPPED = 0.8
 # Steps per unit of curvature * time. Public curvature is an estimate, so be careful.
 _STEPS_BOUND, _STEPS_PUBLIC = 2.0, 4.0
 # Epochs: what a pass over the table allows, between the two.
-_WORK = 3e9
-_EPOCHS = (30, 1000)
+_WORK = 1e9
+_EPOCHS = (20, 1000)
 # Minibatches of an epoch, where a step per epoch is too little.
 _BATCHES = 16
 # A coarse pass of a mean moves by less than a third of the clip norm through noise.
@@ -148,10 +148,10 @@ def _base_clip(facts: Facts) -> tuple[float, float]:
         assert facts.label_bound is not None
         # residuals of predictions within the label bound
         most = 2 * loss.curvature * facts.label_bound * R
-    slope = scale(facts) * loss.curvature / 2
-    base = (0.5 if facts.label_bound is None else slope) * R
+    slope = 0.5 if facts.label_bound is None else loss.curvature * facts.label_bound / 4
+    base = slope * R
     if public is not None and public.gradient > 0:
-        base = public.gradient
+        base = min(base, public.gradient)
     return min(base, most), most
 
 

@@ -112,7 +112,8 @@ def _valid(
         try:
             profiles[name] = ANALYSES[name](mechanism)
         except PrivacyAssumptionError as error:
-            first = first or error
+            # without its frames, which would keep the caller's tables alive
+            first = first or error.with_traceback(None)
             refused.append(
                 Considered(name, f"not valid: {error.problem}; {error.remedy}")
             )
