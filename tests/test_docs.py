@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 import runpy
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
+
+from dpbraid.cli import main
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -19,10 +23,27 @@ def test_code_of_a_page_runs(
 ) -> None:
     """The blocks of one page run in order, in one namespace, in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    code = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.S | re.M)
+    code = re.findall(r"^```(python|sh)\n(.*?)^```", page.read_text(), re.S | re.M)
     namespace: dict[str, object] = {"__name__": page.stem}
-    for block in code:
-        exec(compile(block, str(page), "exec"), namespace)
+    for language, block in code:
+        if language == "python":
+            exec(compile(block, str(page), "exec"), namespace)
+            continue
+        for line in block.replace("\\\n", " ").splitlines():
+            run_command(shlex.split(line, comments=True), monkeypatch)
+
+
+def run_command(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line of a shell block: a dpbraid command that ends well."""
+    if not words:
+        return
+    assert words[0] == "dpbraid", (
+        f"the tests run no other command than dpbraid: {words}"
+    )
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert not end.value.code, words
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

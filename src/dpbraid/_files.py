@@ -11,7 +11,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that a reader, or a crash, sees the old or the new content.
 
     The temporary file lies in the same folder, and goes away where writing fails. The
-    new content is on the disk when this returns.
+    new content is on the disk when this returns. A file that was there keeps its mode.
     """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".~" + path.name)
     try:
@@ -19,7 +19,7 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
+        os.chmod(name, _mode(path))
         os.replace(name, path)
     except BaseException:
         os.unlink(name)
@@ -38,7 +38,9 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _umask() -> int:
+def _mode(path: Path) -> int:
+    if path.exists():
+        return path.stat().st_mode & 0o777
     mask = os.umask(0)
     os.umask(mask)
-    return mask
+    return 0o666 & ~mask

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from html.parser import HTMLParser
 from importlib import import_module
@@ -425,7 +426,9 @@ def test_a_changed_model_does_not_verify(capsys: Any, here: Path) -> None:
         (["--label-bound", 3], "label_bound does not go with task 'logistic'"),
         (["--seed", 1, "--ledger", "b.json"], "--seed does not go with --ledger"),
         (["--ledger", "b.json"], "there is no ledger"),
-        (["-o", "nowhere/model.json"], "out must be a file in a folder"),
+        (["-o", "nowhere/model.json"], "out must be a .json file in a folder"),
+        (["-o", "private.csv"], "out must be a .json file in a folder"),
+        (["--public", "./private.csv"], "table are one file"),
         (["--target", "height"], "public.csv has no column 'height'"),
         (["--leave-out", "height"], "public.csv has no column 'height'"),
         (["--public", "nowhere.csv"], "No such file or directory: 'nowhere.csv'"),
@@ -468,6 +471,20 @@ def test_a_private_table_without_a_column(capsys: Any, here: Path) -> None:
     assert done.code == 2
     assert "every record must have 5 cells" in done.err
     assert "SECRET" not in done.err
+
+
+def test_the_text_of_an_unforeseen_error_is_withheld(
+    capsys: Any, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        warnings.warn("SECRET", stacklevel=1)
+        raise KeyError("SECRET")
+
+    monkeypatch.setattr(ENGINE, "run", fails)
+    done = fit(capsys)
+    assert done.code == 2
+    assert "an error that nobody foresaw (KeyError)" in done.err
+    assert "SECRET" not in done.err + done.out
 
 
 def test_a_model_from_arrays_has_no_columns(capsys: Any, here: Path) -> None:

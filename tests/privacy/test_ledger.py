@@ -149,7 +149,7 @@ def test_a_ledger_is_never_written_over(path: Path, gaussian: Certificate) -> No
 def test_no_ledger_is_no_budget(path: Path, gaussian: Certificate) -> None:
     with pytest.raises(LedgerError, match="there is no ledger"):
         ledger.charge(path, gaussian)
-    assert not path.exists()
+    assert list(path.parent.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -214,6 +214,13 @@ def test_a_link_stays_a_link(tmp_path: Path, path: Path, gaussian: Certificate) 
     ledger.charge(link, gaussian)
     assert link.is_symlink()
     assert len(ledger.read(path).charges) == 1
+
+
+def test_a_ledger_keeps_its_mode(path: Path, gaussian: Certificate) -> None:
+    ledger.new(path, "patients", epsilon=3, delta=1e-6)
+    path.chmod(0o640)
+    ledger.charge(path, gaussian)
+    assert path.stat().st_mode & 0o777 == 0o640
 
 
 def test_json_is_lossless(gaussian: Certificate, secret: Certificate) -> None:

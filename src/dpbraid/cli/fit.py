@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json as json_text
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from dpbraid._validate import InvalidParameterError
+from dpbraid._validate import DpbraidError, InvalidParameterError
 from dpbraid.cli import guarantee
 from dpbraid.cli.rules import Columns, Task
 from dpbraid.cli.words import read_json
@@ -166,8 +167,15 @@ def command(
             "--seed does not go with --ledger: a seeded run guarantees nothing that "
             "could be charged"
         )
-    if out.is_dir() or not out.parent.is_dir():
-        raise InvalidParameterError(f"out must be a file in a folder, got {str(out)!r}")
+    if out.suffix != ".json" or not out.parent.is_dir():
+        raise InvalidParameterError(
+            f"out must be a .json file in a folder, got {str(out)!r}"
+        )
+    if public is not None and public.exists() and public.samefile(private):
+        raise InvalidParameterError(
+            f"the private and the public table are one file, {public}: what is learned "
+            "from public rows is not protected"
+        )
     known = None if public is None else open_table(public)
     if rules is not None:
         if columns.given:
@@ -190,7 +198,7 @@ def command(
         if ledger is not None:
             charges.append(ledgers.charge(ledger, certificate, out.name))
 
-    with _shown(progress) as steps:
+    with _discreet(), _shown(progress) as steps:
         model = from_files.fit(
             estimator, chosen, open_table(private), known, charge, steps
         )
@@ -252,6 +260,25 @@ def _print(facts: dict[str, Any]) -> None:
             line += f"; {public['baseline_is']} {public['baseline']:.4g}"
         print(f"On {public['rows']} public rows: {line}.")
     print(f"Model: {facts['model']}")
+
+
+@contextmanager
+def _discreet() -> Iterator[None]:
+    """No warning and no unforeseen error gets out: either may quote a private cell."""
+    unforeseen = ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        except (DpbraidError, OSError):
+            raise
+        except Exception as error:
+            unforeseen = type(error).__name__
+    if unforeseen:
+        raise DpbraidError(
+            f"the fit ended with an error that nobody foresaw ({unforeseen}); its text "
+            "is withheld, because it may hold something of the private table"
+        )
 
 
 @contextmanager

@@ -232,9 +232,7 @@ def read(path: str | Path) -> Ledger:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise LedgerError(
-            f"there is no ledger {path}; make one with `dpbraid ledger new`"
-        ) from None
+        raise _missing(path) from None
     except UnicodeDecodeError:
         raise _damaged(path, "it is not a text") from None
     try:
@@ -250,6 +248,8 @@ def charge(path: str | Path, certificate: Certificate, note: str = "") -> Ledger
     pass the limit; then the file is as it was.
     """
     path = Path(path).resolve()
+    if not path.exists():
+        raise _missing(path)
     with _locked(path):
         time = datetime.now(UTC).isoformat(timespec="seconds")
         ledger = read(path).charged(Charge(time, note, certificate))
@@ -282,6 +282,10 @@ def _locked(path: Path) -> Iterator[None]:
 def _digest(content: Any) -> str:
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _missing(path: Path) -> LedgerError:
+    return LedgerError(f"there is no ledger {path}; make one: dpbraid ledger new")
 
 
 def _damaged(path: Path, reason: str) -> LedgerError:
