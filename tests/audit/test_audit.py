@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from dataclasses import replace
@@ -16,7 +17,7 @@ import dpbraid as db
 from dpbraid.audit import attack, audit, claim, neighbours, one_run
 from dpbraid.engine import inputs
 from dpbraid.numeric import numeric_model
-from dpbraid.privacy import calibrate
+from dpbraid.privacy import PrivacyAssumptionError, calibrate
 from dpbraid.privacy.certificate import Certificate, certify
 from dpbraid.release import NoiseSource
 from tests.strategies import mechanisms
@@ -66,6 +67,30 @@ def test_every_pair_fits_the_mechanism_and_differs_in_one_row(
             assert np.sum(~same) == 1
             assert pair.direction is not None
             assert np.linalg.norm(pair.direction) == pytest.approx(1)
+
+
+@settings(max_examples=12)
+@given(mechanisms())
+def test_any_mechanism_is_audited_or_refused(mechanism: db.Mechanism) -> None:
+    """True claims: one of these fails with probability 1e-9."""
+    try:
+        found = audit(mechanism, runs=20, confidence=1 - 1e-9)
+    except (PrivacyAssumptionError, db.InvalidParameterError):
+        return  # no claim, no private row, or too little noise for float64
+    assert found.holds
+    assert json.dumps(found.to_json(), allow_nan=False)
+    assert found.table
+
+
+def test_a_diverged_release_is_told_apart_like_any_other() -> None:
+    """Without noise, at a rate that expands: iterates of 1e289, and no guarantee."""
+    mechanism = db.dp(
+        16, 20, loss=db.Mean(), row_norm=1.0, learning_rate=9.0, noise_std=0.0
+    )
+    found = audit(mechanism, runs=20, analysis="composition")
+    assert found.claim.epsilon == math.inf
+    assert found.evidence.mu > 0.5
+    assert found.holds
 
 
 def test_the_gradients_of_a_linear_pair_are_twice_the_clip_norm_apart() -> None:
