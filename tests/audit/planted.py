@@ -156,6 +156,19 @@ def seed_reused(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(noise, "seeded", lambda _: seeded(0))
 
 
+def one_private_row_too_many(patch: pytest.MonkeyPatch) -> None:
+    walk = Mechanism.walk
+
+    def farther(
+        self: Mechanism, public_rows: int, rng: np.random.Generator
+    ) -> Iterator[tuple[db.Epoch, Array, Array]]:
+        private = self.order.permutations(self.n, rng)
+        for epoch, _, public in walk(self, public_rows, rng):
+            yield epoch, next(private)[: epoch.private_rows + 1], public[1:]
+
+    patch.setattr(Mechanism, "walk", farther)
+
+
 class _Narrow(Blocked):
     """The engine in single precision."""
 
@@ -336,13 +349,23 @@ BUGS = (
         runs=1000,
     ),
     Bug(
-        "n_d off by one",
+        "n_d off by one in the accountant",
         one_public_step_too_many,
         db.interleaved(
             4, 1, private_fraction=0.75, noise_std=0.3, learning_rate=0.5, **_MEAN
         ),
         "hidden_state",
         "an unclipped mean, exactly solvable, hidden by one step less than is counted",
+        runs=1000,
+    ),
+    Bug(
+        "n_d off by one in the engine",
+        one_private_row_too_many,
+        db.interleaved(
+            4, 1, private_fraction=0.75, noise_std=0.6, learning_rate=0.5, **_MEAN
+        ),
+        "hidden_state",
+        "the row after the private ones, which nobody should see",
         runs=1000,
     ),
 )

@@ -117,8 +117,8 @@ def test_reset_with_hidden_state(capsys: Any) -> None:
 
 @pytest.mark.slow
 def test_the_unclipped_mean_with_hidden_state(capsys: Any) -> None:
-    """PRIVACY.md 8.2: exactly Gaussian; here 0.998 of the claim."""
-    n, K, n_d, rate, noise = 8, 2, 4, 0.2, 0.35
+    """PRIVACY.md 8.2: exactly Gaussian; here almost the claim."""
+    n, K, n_d, rate, noise = 8, 2, 4, 0.2, 0.19
     mechanism = db.interleaved(
         n,
         K,
@@ -136,6 +136,6 @@ def test_the_unclipped_mean_with_hidden_state(capsys: Any) -> None:
     assert 0.95 < exact / found.claimed_mu <= 1
     assert found.ratio >= 0.9
     fit = found.evidence
-    # 5 standard errors, 1e-6
+    # the fit lies 1.64 standard errors below its mean; 5 more have probability 1e-6
     distance = abs(fit.fitted_mu - exact)
     assert distance <= 7 * math.sqrt(2 / RUNS + exact**2 / (4 * RUNS))

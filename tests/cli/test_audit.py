@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import dpbraid as db
-from dpbraid.numeric import numeric_model
-from dpbraid.privacy.certificate import Certificate, certify
-from dpbraid.release import NoiseSource
+from dpbraid.estimators import PrivateLogisticRegression, save
 from tests.cli.run import dpbraid
 
 MECHANISM = db.dp(
@@ -23,15 +22,6 @@ MECHANISM = db.dp(
     noise_std=1.0,
     placement="epoch_end",
 )
-
-
-def certificate() -> Certificate:
-    return certify(
-        MECHANISM,
-        delta=1e-5,
-        noise_source=NoiseSource.OS_ENTROPY,
-        numeric=numeric_model(MECHANISM, 3),
-    )
 
 
 def test_a_mechanism_is_audited(capsys: Any, tmp_path: Path) -> None:
@@ -55,13 +45,21 @@ def test_a_model_that_promises_too_much_ends_with_1(
     capsys: Any, tmp_path: Path
 ) -> None:
     file = tmp_path / "model.json"
-    honest = certificate()
-    assert honest.mu is not None or honest.epsilon is not None
-    file.write_text(json.dumps({"certificate": honest.to_json()}))
-    done = dpbraid(capsys, "audit", file, "--runs", 300, "--json")
-    assert (done.code, json.loads(done.out)["claim"]["delta"]) == (0, 1e-5)
-    file.write_text(replace(honest, epsilon=0.01).dumps())
-    done = dpbraid(capsys, "audit", file, "--runs", 300)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 2))
+    model = PrivateLogisticRegression(
+        epsilon=8.0, delta=1e-5, row_norm=2.0, classes=[0, 1], epochs=3, clip_norm=0.5
+    )
+    save(model.fit(X, X[:, 0] > 0), file)
+    done = dpbraid(capsys, "audit", file, "--runs", 600, "--json")
+    assert done.code == 0, done.err
+    facts = json.loads(done.out)
+    assert facts["claim"]["delta"] == 1e-5
+    assert facts["lower_bounds"]["mu_threshold_test"] > 0.3
+    data = json.loads(file.read_text())
+    data["certificate"]["guarantee"]["mu"] = 0.1
+    file.write_text(json.dumps(data))
+    done = dpbraid(capsys, "audit", file, "--runs", 600)
     assert done.code == 1
     assert "REFUTED" in done.out
 

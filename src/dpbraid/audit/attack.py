@@ -50,6 +50,8 @@ SCHEMA = "dpbraid.audit/1"
 # Pilot runs a side and pair: a share of `runs` within these limits.
 _PILOT_RUNS = (40, 500)
 _PILOT_SHARE = 0.1
+# Releases are cut here, so that their variances are finite.
+_LARGEST = 1e100
 # A run that takes longer than this is worth a thread of its own.
 _LONG_RUN = 3e-3
 
@@ -369,7 +371,8 @@ class _Runner:
                 ).x
                 for part in range(self._releases)
             ]
-            return np.concatenate(parts)
+            # an iterate may have diverged; what is done to it here is post-processing
+            return np.clip(np.nan_to_num(np.concatenate(parts)), -_LARGEST, _LARGEST)
 
         with one_blas_thread():  # held once for all runs
             found = [one(0), one(1), one(2)]  # the first one also compiles

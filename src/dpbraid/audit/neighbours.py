@@ -92,6 +92,14 @@ def _pairs(
             e,
             max(used) - 1,
         )
+    if max(used) < n:
+        yield make.pair(
+            "unused",
+            "the row after those that the order of the table uses pushes",
+            idle,
+            e,
+            max(used),
+        )
     pulling = make.pulling(n, e)
     if n > 1 or m.public_rows:
         yield make.pair(

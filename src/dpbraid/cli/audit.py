@@ -10,6 +10,7 @@ import typer
 
 from dpbraid.cli import guarantee
 from dpbraid.cli.pictures import picture
+from dpbraid.cli.progress import bar
 from dpbraid.cli.words import read_json
 
 
@@ -46,7 +47,7 @@ def command(
     The tables are made up: no private row is touched. Ends with 0 if the claim holds
     against the attack, with 1 if it is refuted.
     """
-    from rich.progress import Progress
+    from rich.console import Console
 
     from dpbraid.audit import Audit, OneRun, audit, one_run
     from dpbraid.mechanism import SCHEMA, Mechanism
@@ -57,19 +58,21 @@ def command(
         if canaries:
             raise guarantee.InvalidParameterError("--out does not go with --one-run")
     data = read_json(file)
-    if isinstance(data, dict) and "certificate" in data:
-        data = data["certificate"]
     subject: Mechanism | Certificate
-    if isinstance(data, dict) and data.get("schema") == SCHEMA:
+    if isinstance(data, dict) and "certificate" in data:
+        from dpbraid.estimators.files import from_json
+
+        subject = from_json(data).certificate_  # refuses what does not fit it
+    elif isinstance(data, dict) and data.get("schema") == SCHEMA:
         subject = Mechanism.from_json(data)
     else:
         subject = Certificate.from_json(data)
     found: Audit | OneRun
-    with Progress(transient=True, disable=json) as bar:
-        task = bar.add_task("runs", total=None)
+    with bar(Console(stderr=True)) as shown:
+        task = shown.add_task("runs", total=None)
 
         def progress(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
+            shown.update(task, completed=done, total=total)
 
         shared: dict[str, Any] = {
             "confidence": confidence,
