@@ -100,10 +100,10 @@ class Study:
         _validate.text(version=self.version)
         if self.data_dir is not None:
             _validate.text(data_dir=self.data_dir)
-        wanted = {panel.task for panel in self.panels}
-        if wanted != {options.kind for options in self.options}:
+        wanted = sorted({panel.task for panel in self.panels})
+        if wanted != sorted(options.kind for options in self.options):
             raise InvalidParameterError(
-                f"options must be those of the panels' tasks, {', '.join(sorted(wanted))}"
+                f"options must be those of the panels' tasks, {', '.join(wanted)}"
             )
 
     @property
