@@ -4,7 +4,7 @@
         [--diffprivlib /path/to/a/python/with/diffprivlib]
 
 Prints, for each task and epsilon (delta = 1e-6, replace one row), the excess objective
-G(x; D) - G* on all private rows, and a held-out metric where there are labels: each seed
+G(x; D) - G* on all private rows, and a held-out metric where labels are: each seed
 holds out a fifth of the private rows, fits on the rest, and scores accuracy or R^2 on
 the fifth. Nothing is tuned; every method gets the same guarantee.
 
@@ -32,7 +32,7 @@ import numpy as np
 
 import dpbraid as db
 from dpbraid.engine.objective import objective
-from dpbraid.engine.run import run
+from dpbraid.engine.once import run
 from dpbraid.estimators import (
     PrivateLogisticRegression,
     PrivateMean,
@@ -288,7 +288,7 @@ def diffprivlib(
             return [
                 (
                     found[f"all_{seed}"],
-                    found[f"part_{seed}"] if f"part_{seed}" in found else None,
+                    found.get(f"part_{seed}", None),
                 )
                 for seed in range(seeds)
             ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -11,8 +13,20 @@ def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that a reader, or a crash, sees the old or the new content.
 
     The temporary file lies in the same folder, and goes away where writing fails. The
-    new content is on the disk when this returns. A file that was there keeps its mode.
+    new content is on the disk when this returns. A file that was there keeps its mode,
+    and a link stays a link; what is there and no file, such as a device, is an error
+    and stays.
     """
+    target = Path(os.path.realpath(path))
+    try:
+        if target.exists() and not target.is_file():
+            raise FileExistsError(errno.EEXIST, "It is there and is no regular file")
+        _replace(target, content)
+    except OSError as error:  # about the file that was asked for
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def _replace(path: Path, content: bytes) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".~" + path.name)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -22,7 +36,8 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.chmod(name, _mode(path))
         os.replace(name, path)
     except BaseException:
-        os.unlink(name)
+        with contextlib.suppress(OSError):
+            os.unlink(name)
         raise
     _sync_folder(path.parent)
 

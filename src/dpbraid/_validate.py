@@ -106,6 +106,13 @@ def boolean(**values: Any) -> None:
             raise InvalidParameterError(f"{name} must be True or False, got {value!r}")
 
 
+def text(**values: Any) -> None:
+    """Each value is a text with something in it."""
+    for name, value in values.items():
+        if not isinstance(value, str) or not value.strip():
+            raise InvalidParameterError(f"{name} must be a text, got {value!r}")
+
+
 def choice(enum: type[_E], **values: Any) -> _E:
     """The one value as a member of the enumeration."""
     ((name, value),) = values.items()

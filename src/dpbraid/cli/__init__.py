@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
 import typer
 
@@ -50,10 +51,27 @@ app.command("rules")(takes_options(rules.command))
 app.add_typer(ledger.app, name="ledger")
 
 
+# More of what a message quotes from a file helps nobody.
+_LONGEST = 1000
+
+
 def main() -> None:
     """Entry point: errors for people are one line on stderr and exit code 2."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            print(end="", flush=True)  # or a full disk is noticed too late
     except (DpbraidError, OSError) as error:
-        print(f"dpbraid: {error}", file=sys.stderr)
-        sys.exit(2)
+        _end(str(error))
+    except MemoryError:
+        _end("there is not enough memory for a task of this size")
+
+
+def _end(message: str) -> NoReturn:
+    line = " ".join(message.split())
+    if len(line) > _LONGEST:
+        line = line[:_LONGEST] + " ..."
+    shown = (c if c.isprintable() else ascii(c)[1:-1] for c in line)
+    print(f"dpbraid: {''.join(shown)}", file=sys.stderr)
+    sys.exit(2)

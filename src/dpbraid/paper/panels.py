@@ -11,6 +11,7 @@ and what is void can never be certified: the lemma's plain formula is not an acc
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from dpbraid import _validate
 from dpbraid._validate import InvalidParameterError
 from dpbraid.mechanism import (
+    MAX_EPOCHS,
     Common,
     Mechanism,
     Placement,
@@ -105,7 +107,35 @@ class Panel:
     runs: int = 10
     learning_rates: tuple[float, ...] = LEARNING_RATES
 
+    def __post_init__(self) -> None:
+        for name, word in (("id", self.id), ("figure", self.figure)):
+            if not isinstance(word, str) or not _FILE_NAME.fullmatch(word):
+                raise InvalidParameterError(
+                    f"{name} must be a name for files, of letters, digits and ' .=+-', "
+                    f"got {word!r}"
+                )
+        _validate.text(task=self.task)
+        _validate.positive(epsilon=self.epsilon, clip_norm=self.clip_norm)
+        _validate.probability(delta=self.delta)
+        _validate.in_range(0, 1, private_fraction=self.private_fraction)
+        _validate.integer(1, MAX_EPOCHS, epochs=self.epochs)
+        _validate.integer(1, MAX_RUNS, runs=self.runs)
+        if not isinstance(self.order, Order):
+            raise InvalidParameterError(f"order must be an Order, got {self.order!r}")
+        chosen = [_validate.choice(Algorithm, algorithm=a) for a in self.algorithms]
+        object.__setattr__(self, "algorithms", tuple(chosen))
+        for rate in self.learning_rates:
+            _validate.positive(learning_rate=rate)
+        object.__setattr__(self, "learning_rates", tuple(self.learning_rates))
+        if not self.algorithms or not self.learning_rates:
+            raise InvalidParameterError(
+                f"the panel {self.id!r} needs an algorithm and a learning rate"
+            )
+        _validate.plain(self)
 
+
+MAX_RUNS = 100_000
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .=+-]*")
 _EPSILONS = {
     "mnist69": (5, 10),
     "cifar10": (1, 5),

@@ -97,6 +97,14 @@ class Study:
         if not self.panels:
             raise InvalidParameterError("panels must hold at least one panel")
         _validate.boolean(beside=self.beside)
+        _validate.text(version=self.version)
+        if self.data_dir is not None:
+            _validate.text(data_dir=self.data_dir)
+        wanted = sorted({panel.task for panel in self.panels})
+        if wanted != sorted(options.kind for options in self.options):
+            raise InvalidParameterError(
+                f"options must be those of the panels' tasks, {', '.join(wanted)}"
+            )
 
     @property
     def all_settings(self) -> tuple[Settings, ...]:
@@ -134,13 +142,13 @@ class Study:
     @classmethod
     def load(cls, path: Path) -> Self:
         """The study that `save` wrote."""
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        if not path.exists():
             raise StudyError(
                 f"{path} does not exist: run `dpbraid paper --out {path.parent}` first"
-            ) from None
-        except ValueError as error:
+            )
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
             raise StudyError(f"{path} is damaged: {error}") from None
         try:
             if data["format"] != _FORMAT:
@@ -170,8 +178,6 @@ def _panel_from_json(data: Mapping[str, Any]) -> Panel:
         **{
             **data,
             "order": Order.from_json(data["order"]),
-            "algorithms": tuple(Algorithm(name) for name in data["algorithms"]),
-            "learning_rates": tuple(data["learning_rates"]),
         }
     )
 

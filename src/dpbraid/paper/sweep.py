@@ -59,6 +59,7 @@ class Settings:
     precision: Precision = Precision.FLOAT32
 
     def __post_init__(self) -> None:
+        _validate.text(analysis=self.analysis)
         _validate.integer(0, seed=self.seed)
         for name, enum in (("placement", Placement), ("precision", Precision)):
             value = _validate.choice(enum, **{name: getattr(self, name)})

@@ -217,8 +217,9 @@ def new(
     settings: Settings | str = Settings.FREE,
 ) -> Ledger:
     """Make a ledger file for a data set; one that is there is never written over."""
-    ledger = Ledger(data_set, epsilon, delta, Settings(settings))
-    path = Path(path).resolve()
+    settings = _validate.choice(Settings, settings=settings)
+    ledger = Ledger(data_set, epsilon, delta, settings)
+    path = Path(os.path.realpath(path))
     with _locked(path):
         if path.exists():
             raise LedgerError(f"{path} exists already; it has not been changed")
@@ -247,9 +248,8 @@ def charge(path: str | Path, certificate: Certificate, note: str = "") -> Ledger
     The charge is on the disk when this returns. BudgetError where the release would
     pass the limit; then the file is as it was.
     """
-    path = Path(path).resolve()
-    if not path.exists():
-        raise _missing(path)
+    path = Path(os.path.realpath(path))
+    read(path)  # what is no ledger gets no lock beside it
     with _locked(path):
         time = datetime.now(UTC).isoformat(timespec="seconds")
         ledger = read(path).charged(Charge(time, note, certificate))
