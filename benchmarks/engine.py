@@ -220,7 +220,7 @@ def claim_a(tiny: bool, turns: int) -> list[Line]:
 
 
 def claim_b(tiny: bool, turns: int) -> list[Line]:
-    n, d, epochs = (60, 64, 2) if tiny else (1000, 3072, 4)
+    n, d, epochs = (60, 64, 2) if tiny else (1000, 3072, 10)
     rows, m = problem(n, d), mechanism(n, epochs, "every_step")
     table = table_of(rows, np.float64)
     data = (table.X, table.y, table.limits)
@@ -271,7 +271,7 @@ def claim_c(tiny: bool, turns: int) -> list[Line]:
     shapes = [(50, 500)] if tiny else [(1000, 500), (10_000, 500), (1000, 3072)]
     lines = []
     for n, d in shapes:
-        epochs = max(2, 20_000_000 // (n * d)) if not tiny else 2
+        epochs = 2 if tiny else 50
         rows, m = problem(n, d), mechanism(n, epochs, "epoch_end", 1e-3)
         gradient = full_gradient(rows)
 

@@ -79,10 +79,13 @@ def test_the_quantile_is_as_accurate_as_the_sampler_needs() -> None:
 
 
 def rounded_by_mpmath(bits: int, cells: Fraction, more: int) -> int:
-    """round(h z) for U = (m + more 2^-128 + ..) 2^-64, in 80 digits."""
+    """round(h z) for U = (m + more 2^-128 + more 2^-256 + ..) 2^-64, in many digits."""
     m = 2**63 - 1 - (bits if bits >= 0 else -(bits + 1))
-    with mpmath.workdps(80):
-        p = (mpmath.mpf(m) * 2**128 + more + mpmath.mpf("0.5")) / mpmath.mpf(2) ** 192
+    digits, repeats = (80, 1) if m > 2**32 else (180, 3)
+    for _ in range(repeats):
+        m = m << 128 | more
+    with mpmath.workdps(digits):
+        p = (m + mpmath.mpf("0.5")) / mpmath.mpf(2) ** (64 + 128 * repeats)
         guess = float(mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * mpmath.mpf(p)))
         y = exact_quantile(p, guess) * cells.numerator / cells.denominator
         r = int(mpmath.floor(y + mpmath.mpf("0.5")))
@@ -132,7 +135,7 @@ def test_near_ties_are_rounded_right() -> None:
         ends = {rest - 1: math.ceil(tie), rest + 1: math.floor(tie)}
         cases = [(m, 0), (m, rest - 1), (m, rest + 1), (m + 1, 0), (m - 1, 2**128 - 1)]
         for first, more in cases:
-            if not (0 <= first < 2**63 and 0 <= more < 2**128):
+            if not (0 <= first < 2**63 and 0 <= more < 2**128) or first + more == 0:
                 continue
             for positive in (True, False):
                 bits = of(first, positive)
@@ -162,9 +165,23 @@ def test_a_tie_within_the_bits_draws_more_bits() -> None:
 
 
 def test_the_tail_is_not_cut() -> None:
-    """The least 64 bits go on to further ones: 2^-190 is 16 standard deviations."""
-    assert gaussian.decide(of(0), Fraction(1000), lambda: 1) == 16086
-    assert gaussian.decide(of(0, False), Fraction(1000), lambda: 1) == -16086
+    """The least bits go on to further ones, however little the first ones tell.
+
+    U = 2^-192 and a little is 16 standard deviations, known to a cell by later bits.
+    """
+    for more in (1, 2, 5, 2**60):
+        for cells in (Fraction(1000), CELLS, Fraction(2**40)):
+            expected = rounded_by_mpmath(of(0), cells, more)
+            assert abs(expected / cells - 14.5) < 2
+            assert gaussian.decide(of(0), cells, lambda more=more: more) == expected
+            found = gaussian.decide(of(0, False), cells, lambda more=more: more)
+            assert found == -expected
+    # zeros say that it lies farther out still, so they are drawn past
+    bits = iter([0, 0, 2**127, 1])
+    far = gaussian.decide(of(0), Fraction(10), bits.__next__)
+    with mpmath.workdps(150):
+        exact = exact_quantile(mpmath.mpf(2) ** -321, 20.9)
+    assert far == round(10 * float(exact))
 
 
 def test_only_sane_grids() -> None:
