@@ -23,7 +23,7 @@ _BLOCK_SIZES = (16, 24, 32, 48, 64, 96, 128)
 
 _FLOP = 0.035  # a multiply-add of a loop over one row in cache, float64
 _PRODUCT = 0.022  # a multiply-add of a matrix product
-_GRAM = 0.022  # a multiply-add of the Gram kernel (half of the square is computed)
+_GRAM = 0.04  # a multiply-add of the Gram kernel (half of the square is computed)
 _NORMAL = 4.0  # a standard normal
 _SLOPE = 6.0  # one slope
 _INNER = 1.5  # entering and leaving a loop over columns, too short to fill vectors
