@@ -101,3 +101,20 @@ def test_it_runs_where_nothing_can_be_kept(tmp_path: Path) -> None:
         )
         assert found.words == ["Compiling", "done"]
     assert sorted(tmp_path.glob("**/*")) == before
+
+
+def test_the_command_line_says_so_on_stderr(tmp_path: Path) -> None:
+    """In the first process, and there alone; what it prints on stdout stays clean."""
+    command = "from dpbraid.cli import main; main()"
+    found = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", command, "demo", "--out", str(tmp_path / "p.svg")],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "Compiling" not in done.stdout
+        found.append(done.stderr)
+    assert found == ["Compiling (once, some seconds) ...\n", ""]

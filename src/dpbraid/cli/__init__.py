@@ -25,6 +25,7 @@ from dpbraid.cli import (
     rules,
     verify,
 )
+from dpbraid.cli.compiling import compiles
 from dpbraid.cli.words import takes_options
 
 app = typer.Typer(
@@ -34,11 +35,11 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command("demo")(demo.command)
+app.command("demo")(compiles(demo.command))
 app.command("calibrate")(takes_options(calibrate.command))
 app.command("account")(takes_options(account.command))
 app.command("compare")(compare.command)
-app.command("fit")(takes_options(fit.command))
+app.command("fit")(compiles(takes_options(fit.command)))
 app.command("predict")(predict.command)
 app.command("explain")(explain.command)
 app.command("verify")(verify.command)
@@ -46,7 +47,7 @@ app.add_typer(paper.app, name="paper")
 app.add_typer(data.app, name="data")
 app.command("bound")(takes_options(bound.command))
 app.command("advise")(advise.command)
-app.command("audit")(audit.command)
+app.command("audit")(compiles(audit.command))
 app.command("rules")(takes_options(rules.command))
 app.add_typer(ledger.app, name="ledger")
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from dpbraid.cli.compiling import compiles
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -38,6 +40,7 @@ app = typer.Typer(
 
 
 @app.command("run")
+@compiles
 def run(
     panel: Annotated[
         list[str] | None,
