@@ -20,7 +20,10 @@ def dpbraid(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 def test_demo_prints_a_result_and_writes_a_picture(tmp_path: Path) -> None:
     done = dpbraid("demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "without noise" in done.stdout
+    # the lemma's noise of DP, and the exact one of DP at epoch ends
+    for noise in ("756.601", "597.4"):
+        assert noise in done.stdout
+    assert done.stdout.count("(1, 1e-06)") == 8
     picture = tmp_path / "dpbraid-demo.png"
     assert "dpbraid-demo.png" in done.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pytest
 
@@ -10,19 +8,6 @@ from dpbraid.paper import results, study, sweep
 from dpbraid.paper.results import Result
 from dpbraid.paper.store import Store
 from dpbraid.paper.study import Folder, Study
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="session")
-def originals() -> Path:
-    """The original files, where they are: in ../shared/data or $DPBRAID_DATA_DIR."""
-    given = os.environ.get("DPBRAID_DATA_DIR")
-    folder = Path(given) if given else ROOT.parent / "shared" / "data"
-    if not folder.is_dir():
-        pytest.skip(f"the original files are not in {folder}")
-    return folder
-
 
 RATES = (1e-2, 1e-4, 1e-6)
 

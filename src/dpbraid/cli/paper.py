@@ -109,11 +109,14 @@ def run(
 
     from rich.console import Console
 
+    from dpbraid import _validate
     from dpbraid.cli.results import summary
     from dpbraid.paper import study as studies
     from dpbraid.paper.store import Store
     from dpbraid.paper.sweep import Settings
 
+    jobs = (os.cpu_count() or 1) if jobs is None else jobs
+    _validate.integer(1, jobs=jobs)
     panels = studies.vary(
         studies.choose(panel or [studies.DEFAULT]),
         runs=runs,
@@ -136,14 +139,14 @@ def run(
     folder.path.mkdir(parents=True, exist_ok=True)
     with Store(folder.store, study.version) as store:
         study.save(folder.study)
-        _sweep(console, study, tasks, store, jobs or os.cpu_count() or 1)
+        _sweep(console, study, tasks, store, jobs)
     results = _results(study, folder, tasks)
     _write_figures(console, study, folder, results)
     _write_reports(console, study, folder, results)
     summary(console, results[0])
     console.print(
         "Lowest in bold; * unstable; guarantee: (epsilon, delta) for replacing one "
-        "private row, at\na rate picked without looking. The report has the reasons.",
+        "private row, at a rate picked without looking. The report has the reasons.",
         highlight=False,
     )
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 import dpbraid
 from dpbraid import _validate
+from dpbraid._validate import InvalidParameterError
 from dpbraid.engine import costs
 from dpbraid.engine.grid import grid_not_private
 from dpbraid.losses import MarginLoss
@@ -32,7 +33,8 @@ from dpbraid.paper import embedded, panels
 from dpbraid.paper.panels import Algorithm, Panel, PaperAnalysis
 from dpbraid.paper.store import Configuration, Run, Store
 from dpbraid.paper.tasks import Task
-from dpbraid.privacy import PrivacyAssumptionError, calibrate
+from dpbraid.privacy import ANALYSES, PrivacyAssumptionError, calibrate
+from dpbraid.privacy.account import BEST
 
 Array = NDArray[np.float64]
 
@@ -61,6 +63,12 @@ class Settings:
     def __post_init__(self) -> None:
         _validate.text(analysis=self.analysis)
         _validate.integer(0, seed=self.seed)
+        allowed = (*PaperAnalysis, BEST, *ANALYSES)
+        if self.analysis not in allowed:
+            raise InvalidParameterError(
+                f"analysis must be one of {', '.join(dict.fromkeys(allowed))}, got "
+                f"{self.analysis!r}"
+            )
         for name, enum in (("placement", Placement), ("precision", Precision)):
             value = _validate.choice(enum, **{name: getattr(self, name)})
             object.__setattr__(self, name, value)
