@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 
 import dpbraid as db
+from dpbraid.engine import run
 from dpbraid.engine.objective import objective
-from dpbraid.engine.run import run
 from dpbraid.estimators import (
     PrivateLogisticRegression,
     PrivateMean,
