@@ -46,7 +46,7 @@ def main():
             for name in ("all", "part"):
                 if f"X_{name}_{seed}" in data:
                     X = data[f"X_{name}_{seed}"]
-                    y = data.get(f"y_{name}_{seed}", None)
+                    y = data.get(f"y_{name}_{seed}")
                     if facts["kind"] == "logistic":
                         norms = np.linalg.norm(X, axis=1, keepdims=True)
                         X = X * np.minimum(

@@ -412,7 +412,8 @@ def _transform_words(transform: FittedTransform) -> str:
     declared = (
         ""
         if transform.row_by_row
-        else " That it maps each row by itself is the user's word."
+        else " That it maps each row by itself, whatever the others are, is the user's "
+        "word."
     )
     return (
         f"Features were transformed by {transform.description}, fitted on public rows."

@@ -25,8 +25,10 @@ _STEPS_BOUND, _STEPS_PUBLIC = 2.0, 4.0
 # Epochs: what a pass over the table allows, between the two.
 _WORK = 1e9
 _EPOCHS = (20, 1000)
-# Minibatches of an epoch, where a step per epoch is too little.
+# Minibatches of an epoch, where a step per epoch is too little: up to so many, and for
+# no more than this many steps at 1/L a dimension (rows in all directions: h = L / d).
 _BATCHES = 16
+_USEFUL = 20.0
 # A coarse pass of a mean moves by less than a third of the clip norm through noise.
 _COARSE = 6.0
 
@@ -122,7 +124,9 @@ def plan(
     if epochs is None:
         epochs = max(1, min(math.ceil(steps * curvature * total), most_epochs(facts)))
     if batch_size is None:
-        batches = min(_BATCHES, facts.n, max(1, math.ceil(curvature * total / epochs)))
+        # no more minibatches than time is useful for: they leave a bias of their own
+        useful = min(curvature * total, _USEFUL * facts.dimension)
+        batches = min(_BATCHES, facts.n, max(1, math.ceil(useful / epochs)))
         batch_size = math.ceil(facts.n / batches)
     if learning_rate is None:
         rate = total / epochs * batch_size / facts.n

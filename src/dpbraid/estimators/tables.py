@@ -107,10 +107,7 @@ def column(y: Any, n: int) -> NDArray[Any]:
         raise InvalidRowsError(
             "this estimator requires y to be passed, but the target y is None"
         )
-    try:
-        labels = np.asarray(y)
-    except Exception:
-        labels = None
+    labels = _array(y)
     if labels is None or labels.shape not in ((n,), (n, 1)):
         found = "no array" if labels is None else f"shape {labels.shape}"
         raise InvalidRowsError(
@@ -128,7 +125,7 @@ def class_set(classes: Any, y: Any, n: int, y_public: Any) -> NDArray[Any]:
                 "classes must be a list of labels, None (those of y_public) or "
                 f"'from_y', got {classes!r}"
             )
-        found = _declared(column(y, n))
+        found = _declared(_common(column(y, n)))
     elif classes is not None:
         found = np.unique(np.asarray(list(classes)))
         if len(found) != len(list(classes)):
@@ -145,6 +142,14 @@ def class_set(classes: Any, y: Any, n: int, y_public: Any) -> NDArray[Any]:
             f"a classifier needs two classes or more, got {len(found)} class"
         )
     return found
+
+
+def _common(y: NDArray[Any]) -> NDArray[Any]:
+    """Labels of a list in their common type, where there is one."""
+    try:
+        return np.asarray(y.tolist()) if y.dtype == object else y
+    except Exception:
+        return y
 
 
 def _declared(y: NDArray[Any]) -> NDArray[Any]:
@@ -189,10 +194,7 @@ def _numbers(data: Any, name: str) -> Array:
         raise NonFiniteRowsError(
             f"Sparse data was passed for {name}, but dense data is required"
         )
-    try:
-        array = np.asarray(data)
-    except Exception:
-        array = None
+    array = _array(data)
     if array is None:
         raise InvalidRowsError(f"{name} must be a table of numbers")
     if array.dtype.kind in "fiub":
@@ -203,6 +205,20 @@ def _numbers(data: Any, name: str) -> Array:
     else:
         array = _parsed(array)
     return array
+
+
+def _array(data: Any) -> NDArray[Any] | None:
+    """As an array; None if that fails.
+
+    Cell by cell from lists: NumPy's common type would let one text among numbers turn
+    all of them into texts, so that one private row would change the others.
+    """
+    try:
+        if isinstance(data, list | tuple):
+            return np.asarray(data, dtype=object)
+        return np.asarray(data)
+    except Exception:
+        return None
 
 
 def _parsed(array: NDArray[Any]) -> Array:
