@@ -109,6 +109,7 @@ def test_free_settings_count_mu_where_more_than_one(
 ) -> None:
     ledger.new(path, "patients", epsilon=30, delta=1e-6)
     alone = ledger.charge(path, secret)
+    assert alone.spent == pytest.approx(secret.epsilon, rel=1e-9)
     both = ledger.charge(path, gaussian)
     assert gaussian.mu is not None
     assert both.mu == pytest.approx(math.hypot(alone.mu, gaussian.mu), rel=1e-13)

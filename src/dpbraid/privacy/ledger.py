@@ -9,8 +9,9 @@ What the releases have together is a theorem of `dpbraid.privacy.releases`:
 
 - settings "free" (the default): each release counts with the mu of its best Gaussian
   theorem, and ``mu^2 = sum_i mu_i^2``, exactly. Its settings may be chosen after seeing
-  the releases before it. A first release that fits the limit by its own, smaller
-  profile alone is admitted too; where its mu does not fit, it stays the only one;
+  the releases before it. As long as there is one release alone, its own profile
+  counts, which is smaller where an order is secret; a release that fits the limit by
+  its profile and not by its mu stays the only one;
 - settings "fixed": the user declares that the settings of all releases were fixed
   before the first. The privacy profiles themselves are composed, which is tighter
   where an order is secret.
@@ -43,7 +44,7 @@ from dpbraid._validate import DpbraidError, InvalidParameterError
 from dpbraid.privacy import releases
 from dpbraid.privacy.certificate import Certificate, rounded_up
 from dpbraid.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from dpbraid.privacy.profile import Curve, GaussianCurve
+from dpbraid.privacy.profile import Curve, GaussianCurve, MinimumCurve
 
 SCHEMA = "dpbraid.ledger/1"
 
@@ -104,8 +105,7 @@ class Ledger:
             return releases.composed([releases.curve(c) for c in certificates])
         if len(certificates) == 1:
             own = releases.curve(certificates[0])
-            if own.mu is None and not self.mu <= self._most_mu:
-                return own
+            return MinimumCurve((own, GaussianCurve(self.mu)))
         return GaussianCurve(self.mu)
 
     @cached_property
