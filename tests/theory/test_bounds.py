@@ -467,6 +467,11 @@ class TestConditions:
                 "private_rows",
             ),
             (db.dp(2, 3, learning_rate=1e-3, loss=db.Squared()), "constants"),
+            (db.dp(2, 2, learning_rate=1e200, loss=db.Squared()), "learning_rate"),
+            (
+                db.dp(2, 2, learning_rate=1e-3, noise_std=1e200, loss=db.Squared()),
+                "noise_std",
+            ),
         ):
             with pytest.raises(InvalidParameterError, match=match):
                 convergence_bound(constants, mechanism)

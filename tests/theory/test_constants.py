@@ -62,3 +62,22 @@ def test_measured_constants_by_hand() -> None:
     assert c.distance_squared == pytest.approx(1 / 9 + 4 / 9)
     gradients = 2 * np.array([1 * (1 / 3 - 1), 2 * (4 / 3 - 2)])
     assert c.gradient_variance == pytest.approx(np.mean(gradients**2))
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-30, 1e30, 1e149])
+@pytest.mark.parametrize("where", ["private", "public", "label"])
+def test_sizes_beyond_arithmetic_are_refused_without_a_value(
+    size: float, where: str
+) -> None:
+    X, y = np.ones((2, 2)), np.ones(2)
+    tables = {"private": db.Rows.bounded(X, y), "public": db.Rows.bounded(X, y)}
+    if where == "label":
+        tables["private"] = db.Rows.bounded(X, y * size)
+    else:
+        tables[where] = db.Rows.bounded(X * size, y)
+    mechanism = db.priv_pub(
+        2, 2, private_fraction=0.5, learning_rate=0.1, loss=db.Squared()
+    )
+    with pytest.raises(InvalidParameterError, match="scale the columns") as error:
+        constants_not_private(mechanism, tables["private"], tables["public"])
+    assert str(size) not in str(error.value)

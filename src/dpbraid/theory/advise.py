@@ -143,7 +143,7 @@ def advise(
     known = Facts(
         setting, radius, public_rows, public_gap, strong_convexity, curvature_gap
     )
-    _validate.integer(2, max_epochs=max_epochs)
+    _validate.integer(2, 4096, max_epochs=max_epochs)
     if not placements:
         raise InvalidParameterError("placements must name at least one placement")
     where = [_validate.choice(Placement, placements=p) for p in placements]

@@ -34,7 +34,7 @@ from dpbraid._validate import InvalidParameterError
 from dpbraid.mechanism import Epoch, Mechanism, Placement
 from dpbraid.orders import Incremental
 from dpbraid.penalties import Ball, Box, Lasso
-from dpbraid.theory.constants import Constants, EpochConstants
+from dpbraid.theory.constants import LARGEST, Constants, EpochConstants
 
 Array = NDArray[np.float64]
 
@@ -135,7 +135,9 @@ def convergence_bound(
     """
     form = _validate.choice(Form, form=form)
     own = common_learning_rate(mechanism)
-    learning_rate = own if learning_rate is None else learning_rate
+    if learning_rate is None:
+        learning_rate = own
+    _validate.in_range(1 / LARGEST, LARGEST, learning_rate=learning_rate)
     _check_size(constants, mechanism)
     shares, betas = _epoch_terms(constants, mechanism, learning_rate, form)
     initial = constants.distance_squared / (2 * learning_rate * constants.n)
@@ -265,6 +267,8 @@ def common_learning_rate(mechanism: Mechanism) -> float:
             "batch_size must be 1: the theorem treats single rows, got "
             f"{mechanism.batch_size}"
         )
+    noise = max(epoch.noise_std for epoch in mechanism.epochs)
+    _validate.in_range(0, LARGEST, noise_std=noise)
     rates = {epoch.learning_rate for epoch in mechanism.epochs}
     if len(rates) > 1:
         raise InvalidParameterError(
@@ -467,9 +471,10 @@ def _iterated(direct: Array, growth: Array | float) -> Array:
     """
     S = direct.copy()
     weights = 1 / np.arange(1, len(S) + 1)
-    for s in range(2, len(S) + 1 if np.any(growth) else 2):
-        # sum_{l=2}^{s} S_{l-1}/(s-l+2): weights 1/s, .., 1/2
-        S[s - 1] += growth * (weights[1:s][::-1] @ S[: s - 1])
+    with np.errstate(over="ignore"):  # far above the largest learning rate
+        for s in range(2, len(S) + 1 if np.any(growth) else 2):
+            # sum_{l=2}^{s} S_{l-1}/(s-l+2): weights 1/s, .., 1/2
+            S[s - 1] += growth * (weights[1:s][::-1] @ S[: s - 1])
     return S
 
 

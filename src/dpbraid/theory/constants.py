@@ -39,6 +39,9 @@ from dpbraid.theory.dissimilarity import (
 
 Array = NDArray[np.float64]
 
+# Products of up to twelve such numbers are within the range of float64.
+LARGEST = 1e25
+
 PUBLIC_FACTS = "public facts"
 NOT_PRIVATE = "private rows: NOT PRIVATE"
 
@@ -132,9 +135,16 @@ def constants_not_private(
     """
     inputs.check(mechanism, private, public)
     loss, penalty = mechanism.loss, mechanism.penalty
+    _check_size(private, "private")
+    if public is not None:
+        _check_size(public, "public")
     own = domain_radius(penalty, private.dimension)
+    if math.isfinite(own):
+        _validate.in_range(0, LARGEST, radius=own)
+    _validate.in_range(0, LARGEST, strong_convexity=penalty.strong_convexity)
     if radius is not None:
         _validate.positive(radius=radius)
+        _validate.in_range(0, LARGEST, radius=radius)
     domain = min(own, math.inf if radius is None else radius)
     best = minimiser_not_private(loss, penalty, private) if minimiser is None else None
     x = best if minimiser is None else np.asarray(minimiser, dtype=np.float64)
@@ -189,7 +199,10 @@ def facts(
     """
     _validate.integer(1, dimension=dimension)
     _validate.positive(smoothness=smoothness)
-    _validate.nonnegative(
+    _validate.in_range(
+        0,
+        LARGEST,
+        smoothness=smoothness,
         distance=distance,
         gradient_std=gradient_std,
         strong_convexity=strong_convexity,
@@ -237,16 +250,27 @@ def _facts_of_epoch(
     fresh: bool,
     start_inside: bool,
 ) -> EpochConstants:
-    """docs/theory.md 1.3: means t gap apart, and how far t rows stray from a mean."""
+    """docs/theory.md 1.3: means t gap apart, and how far t rows stray from a mean.
+
+    Sums over t < m by Minkowski: the root of a sum of squares is a norm.
+    """
     if m == 0:
         return EpochConstants(smoothness, smoothness)
-    t = np.arange(1, m + 1)
-    # the first t of m public rows, whatever their order; t of n private rows
-    middle = t * gap + std * np.sqrt(t * (m - t))
+    squares = (m - 1) * m * (2 * m - 1) / 6  # sum of t^2
+
+    def strays(rows: int) -> float:
+        """Sum of t (rows - t): mean squares of t rows' distance from t means."""
+        return rows * m * (m - 1) / 2 - squares
+
+    # public rows whatever their order; t of n private rows
+    middle = gap * math.sqrt(squares) + std * math.sqrt(strays(m))
+    worst = m * gap + std * math.sqrt(m * (n - m))
     if fresh:
-        squares = middle**2 + std**2 * t * (n - t) / max(n - 1, 1)
+        vanishing = middle**2 + std**2 * strays(n) / max(n - 1, 1)
+        last = math.hypot(m * gap, std * math.sqrt(m * (n - m) / max(n - 1, 1)))
     else:
-        squares = (middle + std * np.sqrt(t * (n - t))) ** 2
+        vanishing = (middle + std * math.sqrt(strays(n))) ** 2
+        last = worst
     # a subset of m rows may miss the mean Hessian of all by all of L
     L_H = curvature if m == n else smoothness * m / n
     return EpochConstants(
@@ -255,9 +279,9 @@ def _facts_of_epoch(
         public_smoothness=smoothness * m / n,
         difference_smoothness=L_H,
         difference_reason="public facts",
-        dissimilarity=math.sqrt(squares[-1]),
-        dissimilarity_squares=float(squares[:-1].sum()) / n,
-        worst_dissimilarity=m * gap + std * math.sqrt(m * (n - m)),
+        dissimilarity=last,
+        dissimilarity_squares=vanishing / n,
+        worst_dissimilarity=worst,
         mean_dissimilarity=m * gap,
         fresh_order=fresh and start_inside,
     )
@@ -313,6 +337,18 @@ def _epoch_constants(
         mean_dissimilarity=C.last_mean,
         fresh_order=fresh and mechanism.start.norm_bound(private.dimension) <= radius,
     )
+
+
+def _check_size(rows: Rows, name: str) -> None:
+    """Squares of squares must not leave the range of float64; names no value."""
+    sizes = np.abs(rows.X).max(axis=1)
+    if rows.y is not None:
+        sizes = np.concatenate([sizes, np.abs(rows.y)])
+    if np.any((sizes > LARGEST) | ((sizes > 0) & (sizes < 1 / LARGEST))):
+        raise InvalidParameterError(
+            f"rows and labels of the {name} table must be 0 or of a size in "
+            f"[{1 / LARGEST:g}, {LARGEST:g}] for the bounds: scale the columns"
+        )
 
 
 def row_smoothness(loss: Loss, X: Array) -> Array:
