@@ -248,7 +248,7 @@ def _results(
     from dpbraid.paper import results
     from dpbraid.paper.store import Store
 
-    with Store(folder.store, study.version) as store:
+    with Store(folder.store, study.version, create=False) as store:
         return [
             results.read(study, settings, tasks, store)
             for settings in study.all_settings

@@ -84,14 +84,16 @@ class Run:
 class Store:
     """An open store; use it in a ``with`` statement and from one thread."""
 
-    def __init__(self, path: str | Path, version: str) -> None:
+    def __init__(self, path: str | Path, version: str, *, create: bool = True) -> None:
         """Open the store, or make a new one where there is no file.
 
         version: of the code; runs of other versions stay in the file and count for
-        nothing here.
+        nothing here. create: False if no file is an error.
         """
         self.path = Path(path)
         self.version = version
+        if not create and not (self.path.is_file() and self.path.stat().st_size):
+            raise StoreError(f"there is no store {path}: run `dpbraid paper` first")
         self._file = _connect(self.path)
 
     def __enter__(self) -> Self:
@@ -148,7 +150,10 @@ class Store:
             if len(rows) < runs:
                 continue
             for number, seed, blob, digest in rows:
-                if digest != _digest(key, number, seed, self.version, blob):
+                typed = isinstance(seed, str) and isinstance(blob, bytes)
+                if not typed or digest != _digest(
+                    key, number, seed, self.version, blob
+                ):
                     raise StoreError(
                         f"{self.path} is damaged: run {number} of {key[:12]} is not "
                         "what was written; move the file away and run again"
