@@ -139,8 +139,8 @@ def test_void_and_unstable_entries_are_named(small):
 
 def test_words_are_escaped(small):
     strange = '<script>alert("x")</script>'
-    panel = replace(small.results[0].panel, figure=strange)
-    page = report.report(small.study, [replace(small.results[0], panel=panel)])
+    task = replace(small.results[0].task, title=strange)
+    page = report.report(small.study, [replace(small.results[0], task=task)])
     assert strange not in page
     assert page.count("<script") == 2
 

@@ -90,7 +90,7 @@ def _run(words: list[str], settings: Settings, extra: tuple[Algorithm, ...] = ()
     pairs = [(panel, loaded[panel.task]) for panel in chosen]
     with Store(":memory:", asked.version) as store:
         sweep.sweep(sweep.plan(pairs, settings, store), store, jobs=JOBS)
-        return results.read(asked, settings, loaded, store)
+        return results.read(asked, loaded, store)
 
 
 def _agree(ours: float, error: float, theirs: float, part: float) -> bool:

@@ -68,7 +68,7 @@ def test_runs_that_are_missing(small):
         Store(small.folder.store, small.study.version) as store,
         pytest.raises(MissingRunsError, match="lacks 18 of 18 configurations"),
     ):
-        results.read(more, more.settings, tasks, store)
+        results.read(more, tasks, store)
 
 
 def test_shared_runs_take_their_time_once(small):

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from dpbraid import InvalidParameterError
+from dpbraid import DpbraidError, InvalidParameterError
 from dpbraid.mechanism import Placement
-from dpbraid.paper import panels, study
+from dpbraid.paper import panels, results, study, sweep
 from dpbraid.paper.options import CreditCardOptions
 from dpbraid.paper.panels import PANELS, Algorithm
 from dpbraid.paper.store import Store, StoreError
@@ -110,6 +110,60 @@ def test_a_study_comes_back_as_it_was(asked, tmp_path):
     path = tmp_path / "study.json"
     asked.save(path)
     assert Study.load(path) == asked
+
+
+def test_runs_are_found_again_by_the_noise_they_had(small, monkeypatch):
+    """A later accountant may differ in the last digits, and be slow."""
+    tasks = small.study.tasks()
+    fixed = small.study.with_noise(tasks)
+    fixed.save(small.folder.study)
+    again = Study.load(small.folder.study)
+    assert again == fixed
+    monkeypatch.setattr(sweep, "_noise", lambda *_: pytest.fail("not again"))
+    with Store(small.folder.store, again.version) as store:
+        for which, before in enumerate((small.results, small.beside)):
+            for ours, theirs in zip(
+                results.read(again, tasks, store, which), before, strict=True
+            ):
+                assert [c.best.final for c in ours.curves] == [
+                    c.best.final for c in theirs.curves
+                ]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda noise: noise.pop(), id="a settings too few"),
+        pytest.param(lambda noise: noise[0].pop(), id="a panel too few"),
+        pytest.param(lambda noise: noise[0][0].pop("dp"), id="an algorithm too few"),
+        pytest.param(lambda noise: noise[0][0]["dp"].pop(), id="a rate too few"),
+        pytest.param(lambda noise: noise[0][0].update(dp=[1, -1, 1]), id="negative"),
+        pytest.param(lambda noise: noise[0][0].update(dp=["1", 1, 1]), id="a text"),
+        pytest.param(lambda noise: noise[0][0].update(dp=3), id="no list"),
+        pytest.param(lambda noise: noise.__setitem__(0, 3), id="no tables"),
+    ],
+)
+def test_noise_of_another_study_is_one_sentence(small, tmp_path, spoil):
+    path = tmp_path / "study.json"
+    small.study.with_noise(small.study.tasks()).save(path)
+    data = json.loads(path.read_text())
+    spoil(data["noise"])
+    path.write_text(json.dumps(data))
+    with pytest.raises(DpbraidError, match=r"noise|is no study"):
+        Study.load(path)
+
+
+def test_rates_that_the_analysis_refuses_stay_out(small):
+    tasks = small.study.tasks()
+    only = replace(
+        small.study, settings=Settings(analysis="epoch_end", placement="epoch_end")
+    )
+    fixed = only.with_noise(tasks)
+    for panel, table in zip(fixed.panels, fixed.noise[0], strict=True):
+        assert table["dp"][0] is None  # 1e-2 is above 2/L
+        assert table["dp"][2] > 0
+        rates = [c.learning_rate for c in fixed.cells(tasks, 0)[0]]
+        assert panel.learning_rates[0] in rates  # of Public Only, which has no noise
 
 
 def test_the_second_settings_differ_in_placement_and_analysis(asked):

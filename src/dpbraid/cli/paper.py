@@ -138,6 +138,8 @@ def run(
         folder.clear()
     folder.path.mkdir(parents=True, exist_ok=True)
     with Store(folder.store, study.version) as store:
+        with console.status("Computing the noise ..."):
+            study = study.with_noise(tasks)
         study.save(folder.study)
         _sweep(console, study, tasks, store, jobs)
     results = _results(study, folder, tasks)
@@ -220,12 +222,11 @@ def _sweep(
     from dpbraid.paper import sweep
 
     chosen = [(panel, tasks[panel.task]) for panel in study.panels]
-    with console.status("Planning the runs ..."):
-        units = [
-            unit
-            for settings in study.all_settings
-            for unit in sweep.plan(chosen, settings, store)
-        ]
+    units = [
+        unit
+        for settings in study.all_settings
+        for unit in sweep.plan(chosen, settings, store)
+    ]
     runs = sum(len(unit.cells) for unit in units)
     console.print(
         f"{len(study.panels)} panels, {runs} runs to do"
@@ -250,8 +251,8 @@ def _results(
 
     with Store(folder.store, study.version, create=False) as store:
         return [
-            results.read(study, settings, tasks, store)
-            for settings in study.all_settings
+            results.read(study, tasks, store, which)
+            for which, _ in enumerate(study.all_settings)
         ]
 
 

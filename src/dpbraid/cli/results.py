@@ -19,9 +19,15 @@ def summary(console: Console, results: Sequence[Result]) -> None:
     from dpbraid.paper.guarantee import guarantee
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("last iterates", no_wrap=True)
-    for heading in ("G ± std", "excess", "rate", "noise std", "guarantee"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("last iterates")
+    for heading, width in (
+        ("G ± std", 16),
+        ("excess", 8),
+        ("rate", 6),
+        ("noise std", 9),
+        ("guarantee", 12),
+    ):
+        table.add_column(heading, justify="right", no_wrap=True, min_width=width)
     for result in results:
         table.add_section()
         table.add_row(f"[underline]{result.panel.id}[/underline]")

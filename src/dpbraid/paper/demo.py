@@ -51,8 +51,7 @@ def run(jobs: int, progress: Callable[[float, float], None] | None = None) -> De
 
         sweep.sweep(units, store, jobs=jobs, progress=report)
         paper, beside = (
-            results.read(asked, settings, tasks, store)[0]
-            for settings in asked.all_settings
+            results.read(asked, tasks, store, which)[0] for which in (0, 1)
         )
     return Demo(paper, beside)
 

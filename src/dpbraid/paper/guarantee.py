@@ -36,7 +36,7 @@ def guarantee(result: Result, rate: Rate) -> Guarantee:
         )
         profile = account(mechanism, analysis)
     except PrivacyAssumptionError:
-        words = "void" if rate.guarantee_void else "not by this lemma"
+        words = "void" if rate.guarantee_void else "not by lemma"
         return Guarantee(None, False, words)
     noise = max(e.noise_std for e in exact.epochs)
     # the formula and the accountant round differently, far below what matters

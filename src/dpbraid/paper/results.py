@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbraid._validate import DpbraidError
-from dpbraid.paper import optimum, panels, sweep
+from dpbraid.paper import optimum, panels
 from dpbraid.paper.optimum import Reference
 from dpbraid.paper.panels import Algorithm, Panel
 from dpbraid.paper.store import Store
@@ -201,14 +201,22 @@ def seconds(results: Iterable[Result]) -> float:
 
 
 def read(
-    study: Study, settings: Settings, tasks: Mapping[str, Task], store: Store
+    study: Study, tasks: Mapping[str, Task], store: Store, which: int = 0
 ) -> list[Result]:
-    """The results of all panels of a study, or MissingRunsError."""
-    return [_read(panel, tasks[panel.task], settings, store) for panel in study.panels]
+    """The results of all panels of a study, or MissingRunsError.
+
+    which: of the study's settings, 1 for the second ones.
+    """
+    settings = study.all_settings[which]
+    return [
+        _read(panel, tasks[panel.task], settings, cells, store)
+        for panel, cells in zip(study.panels, study.cells(tasks, which), strict=True)
+    ]
 
 
-def _read(panel: Panel, task: Task, settings: Settings, store: Store) -> Result:
-    cells = sweep.cells(panel, task, settings)
+def _read(
+    panel: Panel, task: Task, settings: Settings, cells: list[Cell], store: Store
+) -> Result:
     keys = [cell.configuration.key for cell in cells]
     found = store.curves(keys, panel.runs)
     missing = len(set(keys) - found.keys())

@@ -23,9 +23,9 @@ from dpbraid.mechanism import Placement
 from dpbraid.orders import Order
 from dpbraid.paper import sweep, tasks
 from dpbraid.paper.options import TaskOptions
-from dpbraid.paper.panels import LEARNING_RATES, PANELS, Algorithm, Panel
+from dpbraid.paper.panels import PANELS, Algorithm, Panel
 from dpbraid.paper.store import Store
-from dpbraid.paper.sweep import Settings
+from dpbraid.paper.sweep import Cell, NoiseTable, Settings
 from dpbraid.paper.tasks import Task
 from dpbraid.privacy.account import BEST
 
@@ -83,7 +83,8 @@ class Study:
 
     beside: whether the same panels are run with epoch-end noise and the best analysis
     as well. data_dir: a folder with the original files instead of the embedded data.
-    version: of the code that runs it; runs of another version do not count.
+    version: of the code that runs it; runs of another version do not count. noise: of
+    each of `all_settings` and each panel, once it is known.
     """
 
     panels: tuple[Panel, ...]
@@ -92,6 +93,7 @@ class Study:
     beside: bool = False
     data_dir: str | None = None
     version: str = field(default_factory=sweep.code_version)
+    noise: tuple[tuple[NoiseTable, ...], ...] | None = None
 
     def __post_init__(self) -> None:
         if not self.panels:
@@ -105,6 +107,28 @@ class Study:
             raise InvalidParameterError(
                 f"options must be those of the panels' tasks, {', '.join(wanted)}"
             )
+        if self.noise is not None:
+            self._check_noise(self.noise)
+
+    def _check_noise(self, noise: tuple[tuple[NoiseTable, ...], ...]) -> None:
+        if len(noise) != len(self.all_settings):
+            raise InvalidParameterError("noise must hold one entry for each settings")
+        for tables in noise:
+            if len(tables) != len(self.panels):
+                raise InvalidParameterError("noise must hold one table for each panel")
+            for panel, table in zip(self.panels, tables, strict=True):
+                rates = len(panel.learning_rates)
+                if set(table) != set(panel.algorithms) or any(
+                    len(stds) != rates for stds in table.values()
+                ):
+                    raise InvalidParameterError(
+                        f"noise must have {rates} numbers for each algorithm of "
+                        f"{panel.id}"
+                    )
+                for stds in table.values():
+                    for std in stds:
+                        if std is not None:
+                            _validate.nonnegative(noise=std)
 
     @property
     def all_settings(self) -> tuple[Settings, ...]:
@@ -125,6 +149,28 @@ class Study:
             for options in self.options
         }
 
+    def with_noise(self, tasks: Mapping[str, Task]) -> Self:
+        """The study with the noise of all its cells, which can take some seconds."""
+        noise = tuple(
+            tuple(
+                sweep.noise_table(
+                    panel, sweep.cells(panel, tasks[panel.task], settings)
+                )
+                for panel in self.panels
+            )
+            for settings in self.all_settings
+        )
+        return replace(self, noise=noise)
+
+    def cells(self, tasks: Mapping[str, Task], which: int) -> list[list[Cell]]:
+        """The cells of each panel under the settings of that number."""
+        settings = self.all_settings[which]
+        tables = (None,) * len(self.panels) if self.noise is None else self.noise[which]
+        return [
+            sweep.cells(panel, tasks[panel.task], settings, table)
+            for panel, table in zip(self.panels, tables, strict=True)
+        ]
+
     def save(self, path: Path) -> None:
         """Write the study as JSON, whole or not at all."""
         data = {
@@ -135,6 +181,7 @@ class Study:
             "beside": self.beside,
             "data_dir": self.data_dir,
             "version": self.version,
+            "noise": self.noise,
         }
         text = json.dumps(data, indent=1, allow_nan=False) + "\n"
         write_atomically(path, text.encode())
@@ -163,9 +210,14 @@ class Study:
                 beside=data["beside"],
                 data_dir=data["data_dir"],
                 version=data["version"],
+                noise=_noise_from_json(data["noise"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise StudyError(f"{path} is no study: {error!r}") from None
+
+
+def _noise_from_json(data: Any) -> tuple[tuple[NoiseTable, ...], ...] | None:
+    return None if data is None else tuple(tuple(tables) for tables in data)
 
 
 def _panel_to_json(panel: Panel) -> dict[str, Any]:
@@ -236,7 +288,7 @@ def vary(
             panel,
             algorithms=panel.algorithms + more,
             runs=panel.runs if runs is None else runs,
-            learning_rates=tuple(dict.fromkeys(learning_rates)) or LEARNING_RATES,
+            learning_rates=tuple(dict.fromkeys(learning_rates)) or panel.learning_rates,
         )
         for epsilon in epsilons or (panel.epsilon,):
             name = panel.id.rpartition("-")[0] + f"-eps{epsilon:g}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -119,20 +119,45 @@ class Unit:
     start: Array | None = field(repr=False)
 
 
-def cells(panel: Panel, task: Task, settings: Settings) -> list[Cell]:
-    """All curves of a panel at all learning rates, in that order."""
-    return [
-        cell
+# Noise std by algorithm, one a learning rate; None where the analysis refuses it.
+NoiseTable = Mapping[str, Sequence[float | None]]
+
+
+def cells(
+    panel: Panel, task: Task, settings: Settings, noise: NoiseTable | None = None
+) -> list[Cell]:
+    """All curves of a panel at all learning rates, in that order.
+
+    noise: what `noise_table` gave before. Runs are then found again with a later
+    accountant too, whose last digits may differ.
+    """
+    found = []
+    for algorithm in panel.algorithms:
+        for i, rate in enumerate(panel.learning_rates):
+            plain = _plain(panel, algorithm, task, rate, settings)
+            if noise is None:
+                noisy = _noise(plain, panel, settings)
+            else:
+                std = noise[algorithm][i]
+                noisy = None if std is None else plain.with_noise(std)
+            if noisy is not None:
+                found.append(_cell(algorithm, task, rate, settings, noisy))
+    return found
+
+
+def noise_table(panel: Panel, found: Iterable[Cell]) -> NoiseTable:
+    """The noise of a panel's cells, to be kept beside their runs."""
+    stds = {(cell.algorithm, cell.learning_rate): cell.noise_std for cell in found}
+    return {
+        algorithm.value: [stds.get((algorithm, rate)) for rate in panel.learning_rates]
         for algorithm in panel.algorithms
-        for rate in panel.learning_rates
-        if (cell := _cell(panel, algorithm, task, rate, settings)) is not None
-    ]
+    }
 
 
-def _cell(
+def _plain(
     panel: Panel, algorithm: Algorithm, task: Task, rate: float, settings: Settings
-) -> Cell | None:
-    plain = panels.mechanism(
+) -> Mechanism:
+    return panels.mechanism(
         panel,
         algorithm,
         task,
@@ -140,10 +165,11 @@ def _cell(
         placement=settings.placement,
         start=_start(algorithm, task),
     )
-    try:
-        noisy = _noise(plain, panel, settings)
-    except PrivacyAssumptionError:
-        return None
+
+
+def _cell(
+    algorithm: Algorithm, task: Task, rate: float, settings: Settings, noisy: Mechanism
+) -> Cell:
     configuration = Configuration.of(
         {
             "task": task.options.to_json(),
@@ -157,10 +183,14 @@ def _cell(
     return Cell(algorithm, rate, noisy, configuration)
 
 
-def _noise(plain: Mechanism, panel: Panel, settings: Settings) -> Mechanism:
+def _noise(plain: Mechanism, panel: Panel, settings: Settings) -> Mechanism | None:
+    """None where the analysis refuses the mechanism."""
     if settings.by_formula:
         return panels.paper_noise(plain, panel.epsilon, panel.delta, settings.analysis)
-    return _calibrated(plain, panel.epsilon, panel.delta, settings.analysis)
+    try:
+        return _calibrated(plain, panel.epsilon, panel.delta, settings.analysis)
+    except PrivacyAssumptionError:
+        return None
 
 
 @cache
