@@ -99,12 +99,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """The loss; refuses parameters that make none."""
 
     @abstractmethod
-    def _penalty(self, rows: Rows) -> Penalty:
-        """The penalty on the mean loss of these rows, without the intercept."""
+    def _penalty(self, n: int, row_norm: float) -> Penalty:
+        """The penalty on the mean loss of n such rows, without the intercept."""
 
     @property
     def _with_intercept(self) -> bool:
-        return bool(getattr(self, "fit_intercept", False))
+        intercept: bool = getattr(self, "fit_intercept", False)
+        return intercept
 
     # -- the way from tables to a release ----------------------------------------------
 
@@ -137,7 +138,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 "public_transform must be a PublicTransform or None, got "
                 f"{self.public_transform!r}"
             )
+        _validate.boolean(fit_intercept=self._with_intercept)
         self._loss()
+        self._penalty(1, 1.0)
 
     def _order(self) -> Order:
         if isinstance(self.order, Order):
@@ -247,7 +250,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             learning_rate=plan.learning_rate,
             placement=placement,
             loss=loss,
-            penalty=self._full_penalty(private),
+            penalty=self._full_penalty(n, private.row_norm),
             order=self._order(),
             clip_norm=plan.clip_norm,
             batch_size=plan.batch_size,
@@ -263,14 +266,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         )
         return replace(made, epochs=epochs)
 
-    def _full_penalty(self, rows: Rows) -> Penalty:
-        penalty = self._penalty(rows)
+    def _full_penalty(self, n: int, row_norm: float) -> Penalty:
+        penalty = self._penalty(n, row_norm)
         if self._with_intercept and not isinstance(penalty, NoPenalty):
             return FreeLast(penalty)
         return penalty
 
-    def _starts(self, public: list[Rows] | None, runs: int) -> list[Array | None]:
-        """The start points of the runs; None is 0.
+    def _starts(
+        self, public: list[Rows] | None, n: int, runs: int
+    ) -> list[Array | None]:
+        """The start points of the runs; None is 0. n: private rows.
 
         Without a word: the public mean for means, which lose nothing by it, else 0.
         """
@@ -284,10 +289,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             raise InvalidParameterError(
                 "start='public' needs public rows, with labels where there are labels"
             )
-        points = [
-            defaults.public_minimiser(self._loss(), self._full_penalty(rows), rows)
-            for rows in public
-        ]
+        loss, points = self._loss(), []
+        for rows in public:
+            assert rows.row_norm is not None
+            penalty = self._full_penalty(n, rows.row_norm)
+            points.append(defaults.public_minimiser(loss, penalty, rows))
         return [point if np.any(point) else None for point in points]
 
     def _certified(
@@ -348,7 +354,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         from dpbraid.engine.once import run
 
         runs, d = len(private), private[0].dimension
-        starts = self._starts(public, runs)
+        starts = self._starts(public, len(private[0]), runs)
         if any(point is not None for point in starts):
             starts = [np.zeros(d) if point is None else point for point in starts]
         farthest = max(starts, key=lambda p: 0.0 if p is None else _norm_above(p))

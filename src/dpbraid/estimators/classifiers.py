@@ -23,7 +23,6 @@ from dpbraid.estimators.base import (
 )
 from dpbraid.losses import Logistic, Loss, SmoothedHinge
 from dpbraid.penalties import Penalty
-from dpbraid.rows import Rows
 
 Array = NDArray[np.float64]
 
@@ -105,9 +104,9 @@ class PrivateClassifier(ClassifierMixin, LinearPredictor, PrivateEstimator):  # 
             return self.coef_
         return np.concatenate([self.coef_, self.intercept_[:, None]], axis=1)
 
-    def _penalty(self, rows: Rows) -> Penalty:
+    def _penalty(self, n: int, row_norm: float) -> Penalty:
         _validate.positive(C=self.C)
-        return mixture(self.penalty, 1 / (self.C * len(rows)), self.l1_ratio)
+        return mixture(self.penalty, 1 / (self.C * n), self.l1_ratio)
 
     def _class_words(self, count: int) -> str:
         if isinstance(self.classes, str):
@@ -163,6 +162,9 @@ class PrivateLogisticRegression(PrivateClassifier):
     classes : the labels; None takes those of y_public; "from_y" declares that the set
         of labels in y is public knowledge.
     clip_norm, learning_rate, epochs, batch_size : None follows docs/defaults.md.
+    start : "zeros", or "public" for the minimiser on the public rows: much better
+        where they are like the private ones, worse where they are not. None is zeros,
+        and the public mean for PrivateMean.
     schedule : "dp", or one with public rows: "interleaved", "priv_pub", "pub_priv",
         "alternating" (docs/mechanism.md), with `private_fraction`.
     order : "reshuffle", "shuffle_once", "incremental" or an Order.
@@ -178,7 +180,7 @@ class PrivateLogisticRegression(PrivateClassifier):
     Attributes
     ----------
     coef_, intercept_, classes_, certificate_, mechanism_, public_transform_,
-    n_features_in_, feature_names_in_, n_iter_ : all but the first two are public facts.
+    n_features_in_, feature_names_in_ : all but the first two are public facts.
     """
 
     def _loss(self) -> Loss:

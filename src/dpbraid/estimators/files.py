@@ -177,8 +177,11 @@ def from_json(data: Any) -> Any:
 def _check_certificate(model: Any) -> None:
     """What the model is and what its certificate says must be one thing."""
     certificate = model.certificate_
-    if certificate.mechanism.loss != model._loss():
+    m = certificate.mechanism
+    if m.loss != model._loss():
         raise ModelFileError("the certificate is for another loss than the estimator's")
+    if m.row_norm is None or m.penalty != model._full_penalty(m.n, m.row_norm):
+        raise ModelFileError("the certificate is for another penalty than the model's")
     if (model.random_state is None) != (certificate.noise_source.name == "OS_ENTROPY"):
         raise ModelFileError("random_state and the certificate's noise source differ")
 

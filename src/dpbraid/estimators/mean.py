@@ -60,6 +60,5 @@ class PrivateMean(PrivateEstimator):
     def _loss(self) -> Loss:
         return Mean()
 
-    def _penalty(self, rows: Rows) -> Penalty:
-        assert rows.row_norm is not None
-        return Ball(rows.row_norm)
+    def _penalty(self, n: int, row_norm: float) -> Penalty:
+        return Ball(row_norm)

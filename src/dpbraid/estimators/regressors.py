@@ -78,9 +78,13 @@ class PrivateRegressor(RegressorMixin, LinearPredictor, PrivateEstimator):  # ty
         self._accept(x, None)
         return self
 
-    def _label_bound(self, public: Array | None) -> tuple[float, str]:
+    def _check_parameters(self) -> None:
         if self.label_bound is not None:
             _validate.positive(label_bound=self.label_bound)
+        super()._check_parameters()
+
+    def _label_bound(self, public: Array | None) -> tuple[float, str]:
+        if self.label_bound is not None:
             return float(self.label_bound), "The label bound was given by the user."
         if public is None:
             raise InvalidParameterError(
@@ -120,9 +124,9 @@ class PrivateRidge(PrivateRegressor):
 
     alpha: float = 1.0
 
-    def _penalty(self, rows: Rows) -> Penalty:
+    def _penalty(self, n: int, row_norm: float) -> Penalty:
         _validate.positive(alpha=self.alpha)
-        return Ridge(2 * self.alpha / len(rows))
+        return Ridge(2 * self.alpha / n)
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -135,7 +139,7 @@ class PrivateElasticNet(PrivateRegressor):
     alpha: float = 1.0
     l1_ratio: float = 0.5
 
-    def _penalty(self, rows: Rows) -> Penalty:
+    def _penalty(self, n: int, row_norm: float) -> Penalty:
         _validate.positive(alpha=self.alpha)
         return mixture("elasticnet", 2 * self.alpha, self.l1_ratio)
 
@@ -146,7 +150,7 @@ class PrivateLasso(PrivateRegressor):
 
     alpha: float = 1.0
 
-    def _penalty(self, rows: Rows) -> Penalty:
+    def _penalty(self, n: int, row_norm: float) -> Penalty:
         _validate.positive(alpha=self.alpha)
         return mixture("l1", 2 * self.alpha, 1.0)
 
@@ -166,6 +170,6 @@ class PrivateHuber(PrivateRegressor):
     def _loss(self) -> Loss:
         return Huber(self.transition)
 
-    def _penalty(self, rows: Rows) -> Penalty:
+    def _penalty(self, n: int, row_norm: float) -> Penalty:
         _validate.positive(alpha=self.alpha)
-        return Ridge(self.alpha / len(rows))
+        return Ridge(self.alpha / n)
