@@ -405,7 +405,11 @@ def test_a_page_of_text_and_of_html(capsys: Any, here: Path) -> None:
     assert page.tags.count("li") == text.count("\n  - ")
     flat = " ".join(text.replace("\n  - ", " ").split())
     assert flat == " ".join(page.text.split())
-    for part in ("city: one of Lima, Oslo, Rome", "coefficient for yes, city=Oslo: "):
+    for part in (
+        "free_last(penalty=ridge(weight=",
+        "city: one of Lima, Oslo, Rome",
+        "coefficient for yes, city=Oslo: ",
+    ):
         assert part in text
     certificate = json.loads(Path("model.json").read_text())["certificate"]
     Path("certificate.json").write_text(json.dumps(certificate))
