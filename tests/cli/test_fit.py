@@ -424,6 +424,12 @@ def test_a_changed_model_does_not_verify(capsys: Any, here: Path) -> None:
     model["certificate"]["guarantee"]["epsilon"] = 1.0
     Path("model.json").write_text(json.dumps(model))
     assert dpbraid(capsys, "verify", "model.json").code == 1
+    model["table"]["columns"][0]["center"] += 1
+    Path("model.json").write_text(json.dumps(model))
+    for command in (["verify"], ["explain"], ["predict", "public.csv"]):
+        done = dpbraid(capsys, command[0], "model.json", *command[1:])
+        assert done.code == 2
+        assert "not those that its certificate names" in done.err
     model["coef"] = [["x"]]
     Path("model.json").write_text(json.dumps(model))
     assert dpbraid(capsys, "verify", "model.json").code == 2
