@@ -405,7 +405,11 @@ def test_a_page_of_text_and_of_html(capsys: Any, here: Path) -> None:
     assert page.tags.count("li") == text.count("\n  - ")
     flat = " ".join(text.replace("\n  - ", " ").split())
     assert flat == " ".join(page.text.split())
-    for part in ("city: one of Lima, Oslo, Rome", "coefficient for yes, city=Oslo: "):
+    for part in (
+        "free_last(penalty=ridge(weight=",
+        "city: one of Lima, Oslo, Rome",
+        "coefficient for yes, city=Oslo: ",
+    ):
         assert part in text
     certificate = json.loads(Path("model.json").read_text())["certificate"]
     Path("certificate.json").write_text(json.dumps(certificate))
@@ -420,6 +424,12 @@ def test_a_changed_model_does_not_verify(capsys: Any, here: Path) -> None:
     model["certificate"]["guarantee"]["epsilon"] = 1.0
     Path("model.json").write_text(json.dumps(model))
     assert dpbraid(capsys, "verify", "model.json").code == 1
+    model["table"]["columns"][0]["center"] += 1
+    Path("model.json").write_text(json.dumps(model))
+    for command in (["verify"], ["explain"], ["predict", "public.csv"]):
+        done = dpbraid(capsys, command[0], "model.json", *command[1:])
+        assert done.code == 2
+        assert "not those that its certificate names" in done.err
     model["coef"] = [["x"]]
     Path("model.json").write_text(json.dumps(model))
     assert dpbraid(capsys, "verify", "model.json").code == 2

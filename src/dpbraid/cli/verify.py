@@ -30,8 +30,11 @@ def command(
     data = read_json(file)
     if isinstance(data, dict) and "certificate" in data:
         from dpbraid.estimators.files import from_json
+        from dpbraid.estimators.from_files import rules_of
 
-        certificate = from_json(data).certificate_  # refuses what does not fit it
+        model = from_json(data)  # refuses what does not fit its certificate
+        rules_of(model, data["table"])
+        certificate = model.certificate_
     else:
         certificate = Certificate.from_json(data)
     checks = verify(certificate)

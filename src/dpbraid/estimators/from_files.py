@@ -157,18 +157,31 @@ def quality(model: Any, rules: TableRules, public: TableFile) -> Quality:
 
 def load(path: Path) -> tuple[Any, TableRules]:
     """A model and the rules of its table."""
-    model, rules = load_with_table(path, TableRules.from_json)
+    model, table = load_with_table(path, lambda table: table)
+    rules = rules_of(model, table)
     if rules is None:
         raise InvalidParameterError(
             f"{path} has no column rules: it was made from arrays, and predicts on "
             "arrays (dpbraid.estimators.load)"
         )
+    return model, rules
+
+
+def rules_of(model: Any, table: Any) -> TableRules | None:
+    """The rules in a model's file, if they are those that its certificate names."""
+    if table is None:
+        return None
+    rules = TableRules.from_json(table)
+    if rules.declaration not in model.certificate_.declarations:
+        raise InvalidParameterError(
+            "the column rules in the file are not those that its certificate names"
+        )
     if len(rules.features) != model.n_features_in_:
         raise InvalidParameterError(
-            f"{path} has rules for {len(rules.features)} features, and its model has "
+            f"the column rules give {len(rules.features)} features, and the model has "
             f"{model.n_features_in_}"
         )
-    return model, rules
+    return rules
 
 
 def predict(

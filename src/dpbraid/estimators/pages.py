@@ -10,6 +10,7 @@ import numpy as np
 
 from dpbraid.estimators.column_rules import Boolean, Category, ColumnRule, Number
 from dpbraid.estimators.files import from_json
+from dpbraid.estimators.from_files import rules_of
 from dpbraid.estimators.table_rules import TableRules
 from dpbraid.privacy.certificate import Certificate, Section, page
 
@@ -18,7 +19,7 @@ def explained(data: Any, *, html: bool = False) -> str:
     """The page of a model's JSON object, or of a certificate's, as text or as HTML."""
     if isinstance(data, dict) and "certificate" in data:
         model = from_json(data)
-        rules = None if data["table"] is None else TableRules.from_json(data["table"])
+        rules = rules_of(model, data["table"])
         title = f"PRIVACY CERTIFICATE of a {type(model).__name__}"
         sections = model.certificate_.sections() + _model(model, rules)
     else:

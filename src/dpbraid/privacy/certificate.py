@@ -20,7 +20,7 @@ from typing import Any
 
 from dpbraid import _json, _validate
 from dpbraid._validate import InvalidParameterError
-from dpbraid.losses import Loss
+from dpbraid._variant import Variant
 from dpbraid.mechanism import Mechanism
 from dpbraid.privacy.account import account
 from dpbraid.privacy.profile import (
@@ -418,10 +418,15 @@ def _numeric(c: Certificate) -> str:
     )
 
 
-def _words(part: Any) -> str:
-    values = part.to_json()
-    kind = values.pop("kind")
-    inside = ", ".join(f"{name}={value}" for name, value in values.items())
-    if isinstance(part, Loss) and not inside:
-        return str(kind)
-    return f"{kind}({inside})" if inside else str(kind)
+def _words(part: Variant) -> str:
+    return _in_words(part.to_json())
+
+
+def _in_words(values: dict[str, Any]) -> str:
+    """``kind(name=value, ..)``, for the parts of a part too."""
+    inside = ", ".join(
+        f"{name}={_in_words(value) if isinstance(value, dict) else value}"
+        for name, value in values.items()
+        if name != "kind"
+    )
+    return f"{values['kind']}({inside})" if inside else str(values["kind"])
