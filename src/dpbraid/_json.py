@@ -3,19 +3,59 @@
 from __future__ import annotations
 
 import json
+import math
+from pathlib import Path
 from typing import Any
+
+from dpbraid._validate import InvalidParameterError
+
+# No file of dpbraid is nested half as deeply.
+_DEEPEST = 32
+_TOO_DEEP = "it is nested too deeply"
+
+
+def read(path: str | Path) -> Any:
+    """The JSON value in a file; one that holds none is an error of the user's."""
+    path = Path(path)
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise InvalidParameterError(f"{path} is not a text file") from None
+    except ValueError as error:
+        raise InvalidParameterError(f"{path} is not a JSON file: {error}") from None
 
 
 def parse(text: str) -> Any:
     """The value of a JSON text.
 
     Raises ValueError for what is not JSON, and for what JSON readers understand in
-    different ways: a field that is there twice, NaN and infinities.
+    different ways: a field that is there twice, NaN and infinities, numbers beyond
+    float64, halves of a character.
     """
     try:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
+        value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise ValueError(_TOO_DEEP) from None
+    _check(value, 0)
+    return value
+
+
+def _check(value: Any, depth: int) -> None:
+    if isinstance(value, dict | list):
+        if depth == _DEEPEST:
+            raise ValueError(_TOO_DEEP)
+        for inside in value:
+            _check(inside, depth + 1)
+        if isinstance(value, dict):
+            for inside in value.values():
+                _check(inside, depth + 1)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("it has a number beyond the range of float64")
+    elif isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ValueError("it has half a character in a text") from None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

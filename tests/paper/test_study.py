@@ -177,7 +177,7 @@ def test_the_second_settings_differ_in_placement_and_analysis(asked):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "is damaged"),
+        ("{", "is not a JSON file"),
         ("{}", "is no study"),
         ("[]", "is no study"),
         ('{"format": 99}', "has the format 99"),

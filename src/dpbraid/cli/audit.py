@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from dpbraid import _json
 from dpbraid.cli import guarantee
 from dpbraid.cli.pictures import picture
 from dpbraid.cli.progress import bar
-from dpbraid.cli.words import read_json
 
 
 def command(
@@ -57,7 +57,7 @@ def command(
         picture(out)
         if canaries:
             raise guarantee.InvalidParameterError("--out does not go with --one-run")
-    data = read_json(file)
+    data = _json.read(file)
     subject: Mechanism | Certificate
     if isinstance(data, dict) and "certificate" in data:
         from dpbraid.estimators.files import from_json

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from dpbraid.cli.words import read_json
+from dpbraid import _json
 
 
 def command(
@@ -21,7 +21,7 @@ def command(
     from dpbraid._files import write_atomically
     from dpbraid.estimators.pages import explained
 
-    text = explained(read_json(file), html=html)
+    text = explained(_json.read(file), html=html)
     if out is None:
         print(text, end="")
     else:

@@ -13,10 +13,10 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
+from dpbraid import _json
 from dpbraid._validate import DpbraidError, InvalidParameterError
 from dpbraid.cli import guarantee
 from dpbraid.cli.rules import Columns, Task
-from dpbraid.cli.words import read_json
 
 Progress = Callable[[int, int], None]
 _MODEL = "Model"
@@ -183,7 +183,7 @@ def command(
                 "--target, --leave-out, --category and --no-scale do not go with "
                 "--rules, which say it already"
             )
-        chosen = TableRules.from_json(read_json(rules))
+        chosen = TableRules.from_json(_json.read(rules))
         from_files.check(task, chosen)
     elif known is not None:
         chosen = columns.learn(task, known)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def bar(console: Console) -> Progress:
-    """A bar with the time that passed and the time left."""
+    """A bar with the time that passed and the time left; none outside of a terminal."""
     from rich import progress
 
     return progress.Progress(
@@ -21,4 +21,5 @@ def bar(console: Console) -> Progress:
         progress.TextColumn("left"),
         progress.TimeRemainingColumn(),
         console=console,
+        disable=not console.is_terminal,
     )

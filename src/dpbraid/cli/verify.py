@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from dpbraid import _json
 from dpbraid.cli import guarantee
-from dpbraid.cli.words import read_json
 
 
 def command(
@@ -27,7 +27,7 @@ def command(
     from dpbraid.privacy.certificate import Certificate
     from dpbraid.privacy.verify import verify
 
-    data = read_json(file)
+    data = _json.read(file)
     if isinstance(data, dict) and "certificate" in data:
         from dpbraid.estimators.files import from_json
         from dpbraid.estimators.from_files import rules_of

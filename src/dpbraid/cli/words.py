@@ -78,7 +78,7 @@ class Words:
     def build(self, noise_std: float = 1.0) -> Mechanism:
         """The mechanism; noise_std for every epoch with private rows."""
         if self.mechanism is not None:
-            return Mechanism.loads(read_text(self.mechanism))
+            return Mechanism.from_json(_json.read(self.mechanism))
         if self.n is None or self.epochs is None:
             raise InvalidParameterError(
                 "--n and --epochs are needed, or --mechanism with a file"
@@ -217,21 +217,3 @@ def _number(text: str) -> int | float:
         return float(text)
     except ValueError:
         raise InvalidParameterError(f"a number was expected, got {text!r}") from None
-
-
-def read_json(path: Path) -> Any:
-    """The JSON value in a file."""
-    try:
-        return _json.parse(read_text(path))
-    except ValueError as error:
-        if isinstance(error, InvalidParameterError):
-            raise
-        raise InvalidParameterError(f"{path} is not a JSON file: {error}") from None
-
-
-def read_text(path: Path) -> str:
-    """The text of a file; one that is no text is an error of the user's."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise InvalidParameterError(f"{path} is not a text file") from None

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbraid import _validate
+from dpbraid import _json, _validate
 from dpbraid._files import write_atomically
 from dpbraid._validate import DpbraidError, InvalidParameterError
 from dpbraid.estimators.base import PrivateEstimator
@@ -79,11 +79,7 @@ def load_with_table(
 
     None without rules.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-        data = json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"{path} is not a JSON file: {error}") from None
+    data = _json.read(path)
     try:
         model = from_json(data)
     except DpbraidError as error:
@@ -283,10 +279,6 @@ def _plain(value: Any) -> Any:
 
 
 # -- JSON ------------------------------------------------------------------------------
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
 
 
 def _fields(data: Any, what: str, names: str) -> dict[str, Any]:

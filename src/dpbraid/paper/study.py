@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from dpbraid import _validate
+from dpbraid import _json, _validate
 from dpbraid._files import write_atomically
 from dpbraid._validate import DpbraidError, InvalidParameterError
 from dpbraid.mechanism import Placement
@@ -193,10 +193,7 @@ class Study:
             raise StudyError(
                 f"{path} does not exist: run `dpbraid paper --out {path.parent}` first"
             )
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise StudyError(f"{path} is damaged: {error}") from None
+        data = _json.read(path)
         try:
             if data["format"] != _FORMAT:
                 raise StudyError(

@@ -38,7 +38,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dpbraid import _validate
+from dpbraid import _json, _validate
 from dpbraid._files import write_atomically
 from dpbraid._validate import DpbraidError, InvalidParameterError
 from dpbraid.privacy import releases
@@ -237,8 +237,8 @@ def read(path: str | Path) -> Ledger:
     except UnicodeDecodeError:
         raise _damaged(path, "it is not a text") from None
     try:
-        return Ledger.from_json(json.loads(text))
-    except (ValueError, RecursionError) as error:
+        return Ledger.from_json(_json.parse(text))
+    except ValueError as error:
         raise _damaged(path, str(error)) from None
 
 
