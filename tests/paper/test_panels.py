@@ -44,7 +44,7 @@ def test_the_panels_of_the_paper():
 
 
 def test_no_two_panels_are_the_same():
-    assert len({replace(panel, id="") for panel in PANELS.values()}) == 30
+    assert len({replace(panel, id="x") for panel in PANELS.values()}) == 30
 
 
 def test_the_grid():

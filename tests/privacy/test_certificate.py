@@ -191,7 +191,7 @@ def test_a_given_start_is_declared() -> None:
         (("guarantee", "delta"), 2, "delta must be a number strictly between"),
         (("guarantee", "epsilon"), "1", "epsilon must be a finite number"),
         (("noise_source",), "dice", "noise_source must be one of"),
-        (("numeric", "dimension"), 0, "dimension must be an integer >= 1"),
+        (("numeric", "dimension"), 0, "dimension must be an integer in"),
         (("numeric", "noise_loss"), -1, "noise_loss must be a finite number >= 0"),
         (("assumptions",), {}, "assumptions must be a JSON list"),
         (("versions",), [], "versions must be a JSON object"),

@@ -132,11 +132,11 @@ def _tables(
         raise InvalidParameterError("give one of --task and --private")
     if task is None:
         assert private is not None
-        rows = Rows.bounded(*_file(private, target), row_norm=words.row_norm)
+        bound, public_bound = words.row_bounds()
+        rows = Rows.bounded(*_file(private, target), row_norm=bound)
         others = None
         if public is not None:
-            bound = words.public_row_norm or words.row_norm
-            others = Rows.bounded(*_file(public, target), row_norm=bound)
+            others = Rows.bounded(*_file(public, target), row_norm=public_bound)
     else:
         from dpbraid.paper import tasks
 

@@ -12,28 +12,33 @@ if TYPE_CHECKING:
 
 
 def summary(console: Console, results: Sequence[Result]) -> None:
-    """One row a curve: mean and std of the last iterates, excess, rate, noise std."""
+    """A table a panel, a row a curve: last iterates, excess, rate, noise, guarantee."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     from dpbraid.paper.guarantee import guarantee
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("last iterates")
-    for heading, width in (
-        ("G ± std", 16),
-        ("excess", 8),
-        ("rate", 6),
-        ("noise std", 9),
-        ("guarantee", 12),
-    ):
-        table.add_column(heading, justify="right", no_wrap=True, min_width=width)
     for result in results:
-        table.add_section()
-        table.add_row(f"[underline]{result.panel.id}[/underline]")
+        table = Table(
+            box=SIMPLE_HEAD,
+            show_edge=False,
+            padding=(0, 1, 0, 0),
+            title=result.panel.id,
+            title_justify="left",
+        )
+        table.add_column("last iterates", min_width=18)
+        for heading, width in (
+            ("G ± std", 16),
+            ("excess", 8),
+            ("rate", 6),
+            ("noise std", 9),
+            ("guarantee", 12),
+        ):
+            table.add_column(heading, justify="right", no_wrap=True, min_width=width)
         for name, value in (
             ("G*, not private", result.optimum),
             ("zero vector", result.reference.zero_value),
+            ("public solution", result.reference.public_value),
         ):
             table.add_row(name, f"{value:.5g}", f"{value - result.optimum:.4g}")
         for curve in result.curves:
@@ -48,4 +53,5 @@ def summary(console: Console, results: Sequence[Result]) -> None:
                 guarantee(result, best).words,
                 style="bold" if curve is result.best else "",
             )
-    console.print(table)
+        console.print(table)
+        console.print()

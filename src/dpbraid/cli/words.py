@@ -78,7 +78,7 @@ class Words:
     def build(self, noise_std: float = 1.0) -> Mechanism:
         """The mechanism; noise_std for every epoch with private rows."""
         if self.mechanism is not None:
-            return Mechanism.from_json(_json.read(self.mechanism))
+            return _in_file(self.mechanism)
         if self.n is None or self.epochs is None:
             raise InvalidParameterError(
                 "--n and --epochs are needed, or --mechanism with a file"
@@ -106,6 +106,13 @@ class Words:
             public_row_norm=self.public_row_norm,
         )
         return built
+
+    def row_bounds(self) -> tuple[float | None, float | None]:
+        """The bounds on private and on public rows; a mechanism's file has its own."""
+        if self.mechanism is not None:
+            built = _in_file(self.mechanism)
+            return built.row_norm, built.public_bound
+        return self.row_norm, self.public_row_norm or self.row_norm
 
     def _fraction(self, n: int, epochs: int) -> dict[str, float]:
         rows = ("private_steps", "--private-steps", self.private_steps, n)
@@ -153,6 +160,10 @@ class Words:
                 f"got {self.order!r}"
             )
         return dataclasses.replace(order, secret=False)
+
+
+def _in_file(path: Path) -> Mechanism:
+    return Mechanism.from_json(_json.read(path))
 
 
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:

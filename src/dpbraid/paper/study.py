@@ -193,7 +193,10 @@ class Study:
             raise StudyError(
                 f"{path} does not exist: run `dpbraid paper --out {path.parent}` first"
             )
-        data = _json.read(path)
+        try:
+            data = _json.read(path)
+        except InvalidParameterError as error:
+            raise StudyError(str(error)) from None
         try:
             if data["format"] != _FORMAT:
                 raise StudyError(
