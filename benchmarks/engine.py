@@ -295,7 +295,7 @@ def claim_c(tiny: bool, turns: int) -> list[Line]:
 
     def steps() -> None:
         for _ in range(epochs):
-            kernels.short_steps_one(x, *data, 1e-3, address, 0.0)
+            kernels.quiet_steps_one(x, *data, 1e-3, address, 0.0)
 
     times = in_turns({"release": lambda: run(m, rows), "steps": steps}, turns)
     for name, what in (("steps", "a step alone"), ("release", "a step of a release")):

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from dpbraid import _json, _validate
 from dpbraid._validate import InvalidParameterError
 from dpbraid.losses import Loss
-from dpbraid.orders import Incremental, Order, Reshuffle
+from dpbraid.orders import Draws, Incremental, Order, Reshuffle
 from dpbraid.penalties import NoPenalty, Penalty
 from dpbraid.starts import Start, Zeros
 
@@ -202,7 +202,7 @@ class Mechanism:
         )
 
     def walk(
-        self, public_rows: int, rng: np.random.Generator
+        self, public_rows: int, rng: Draws
     ) -> Iterator[tuple[Epoch, RowNumbers, RowNumbers]]:
         """For each epoch, the private and the public row numbers in order of use.
 

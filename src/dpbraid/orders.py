@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +23,21 @@ from dpbraid._variant import Variant
 Permutation = NDArray[np.int64]
 
 
+class Draws(Protocol):
+    """What orders ask of a source of randomness; NumPy's Generator is one."""
+
+    def permutation(self, n: int, /) -> Permutation:
+        """A uniform permutation of range(n)."""
+
+    def integers(self, low: int, high: Permutation, /) -> Permutation:
+        """Uniform integers in [low, high), one for each entry of high."""
+
+
 class Order(Variant, ABC):
     """A rule for the order of the private rows in every epoch."""
 
     @abstractmethod
-    def permutations(self, n: int, rng: np.random.Generator) -> Iterator[Permutation]:
+    def permutations(self, n: int, rng: Draws) -> Iterator[Permutation]:
         """Endless: the permutation of range(n) for each epoch in turn."""
 
 
@@ -36,9 +47,7 @@ class Incremental(Order):
 
     kind = "incremental"
 
-    def permutations(  # noqa: D102
-        self, n: int, rng: np.random.Generator
-    ) -> Iterator[Permutation]:
+    def permutations(self, n: int, rng: Draws) -> Iterator[Permutation]:  # noqa: D102
         while True:
             yield np.arange(n)
 
@@ -53,9 +62,7 @@ class ShuffleOnce(Order):
     def __post_init__(self) -> None:
         _validate.boolean(secret=self.secret)
 
-    def permutations(  # noqa: D102
-        self, n: int, rng: np.random.Generator
-    ) -> Iterator[Permutation]:
+    def permutations(self, n: int, rng: Draws) -> Iterator[Permutation]:  # noqa: D102
         permutation = rng.permutation(n)
         while True:
             yield permutation
@@ -71,9 +78,7 @@ class Reshuffle(Order):
     def __post_init__(self) -> None:
         _validate.boolean(secret=self.secret)
 
-    def permutations(  # noqa: D102
-        self, n: int, rng: np.random.Generator
-    ) -> Iterator[Permutation]:
+    def permutations(self, n: int, rng: Draws) -> Iterator[Permutation]:  # noqa: D102
         while True:
             yield rng.permutation(n)
 
@@ -94,13 +99,11 @@ class ShuffleBuffer(Order):
         _validate.integer(1, size=self.size)
         _validate.plain(self)
 
-    def permutations(  # noqa: D102
-        self, n: int, rng: np.random.Generator
-    ) -> Iterator[Permutation]:
+    def permutations(self, n: int, rng: Draws) -> Iterator[Permutation]:  # noqa: D102
         while True:
             yield self._epoch(n, rng)
 
-    def _epoch(self, n: int, rng: np.random.Generator) -> Permutation:
+    def _epoch(self, n: int, rng: Draws) -> Permutation:
         filled = min(self.size, n)
         buffer = list(range(filled))
         # while rows are left the buffer stays full, then it drains

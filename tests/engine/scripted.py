@@ -33,11 +33,18 @@ class Scripted:
         out[:] = self.block.sum(axis=0)
 
     def partial(
-        self, steps: int, times: Array, rows: Array, _p: Array, _g: Array, out: Array
+        self,
+        steps: int,
+        times: Array,
+        table: Array,
+        rows: Array,
+        _products: Array,
+        _gram: Array,
+        out: Array,
     ) -> None:
         assert steps == len(self.block)
         W = np.vstack([np.zeros_like(self.block[0]), np.cumsum(self.block, axis=0)])
-        out[:] = np.sum(rows * W[times], axis=1)  # z_i = <a_i, W_t>
+        out[:] = np.sum(table[rows] * W[times], axis=1)  # z_i = <a_i, W_t>
 
     def end(self, X: Array, rates: Array, stds: Array) -> None:
         X -= self.rng.standard_normal(len(X))[:, None] * (rates * stds)

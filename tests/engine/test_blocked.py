@@ -139,8 +139,8 @@ def test_every_loss_penalty_batch_and_placement(
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda p: p.kind)
 @pytest.mark.parametrize("placement", list(db.Placement))
 def test_long_rows(loss: Any, placement: db.Placement) -> None:
-    """Rows beyond costs.SHORT_ROW, which other kernels take."""
-    d = costs.SHORT_ROW + 45
+    """Rows of many cache lines, whose last one is not whole."""
+    d = 301
     m = db.interleaved(
         20,
         2,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.random import SeedSequence
 from randomgen import AESCounter
+from scipy import stats
 
-from dpbraid.engine import noise
+from dpbraid.engine import kernels, noise
 from dpbraid.release import NoiseSource
 
 # -- AES-128 as FIPS 197 writes it, to hold the library to -----------------------------
@@ -96,8 +101,10 @@ def test_secure_streams_have_keys_of_their_own(
     monkeypatch.setattr(noise.secrets, "randbits", recorded)
     first, second = noise.secure(), noise.secure()
     assert len(set(keys)) == 6
-    streams = (first.order, first.noise, first.start, second.order)
-    assert len({s.integers(2**62) for s in streams}) == 4
+    streams = (first.noise, first.start, second.start)
+    assert len({s.integers(2**62) for s in streams}) == 3
+    orders = (first.order, second.order)
+    assert len({tuple(s.permutation(30).tolist()) for s in orders}) == 2
     assert first.source is NoiseSource.OS_ENTROPY
     # the key in use is the one that was drawn
     again = np.random.Generator(AESCounter(key=keys[4]))
@@ -105,9 +112,9 @@ def test_secure_streams_have_keys_of_their_own(
 
 
 def test_seeded_streams_come_back_and_leave_the_seed_alone() -> None:
-    def draws(streams: noise.Streams) -> list[int]:
+    def draws(streams: noise.Streams) -> list[tuple[int, ...]]:
         return [
-            int(rng.integers(2**62))
+            tuple(rng.permutation(30).tolist())
             for rng in (streams.order, streams.noise, streams.start)
         ]
 
@@ -127,3 +134,67 @@ def test_no_global_state() -> None:
     noise.seeded(3).order.permutation(100)
     after = np.random.get_state()[1]  # type: ignore[index]  # noqa: NPY002
     assert np.array_equal(before, after)
+
+
+# -- permutations ----------------------------------------------------------------------
+
+ALPHA = 1e-6
+
+
+def shuffled(bits: list[int], n: int) -> tuple[list[int], int]:
+    """Fisher and Yates with Lemire's draws, from 32-bit words; and the words used."""
+    out, words = list(range(n)), iter(bits)
+    used = 0
+    for i in range(n - 1, 0, -1):
+        while True:
+            product = next(words) * (i + 1)
+            used += 1
+            # 2^32 mod (i + 1) of the lower halves would favour some results
+            if product % 2**32 >= 2**32 % (i + 1):
+                break
+        j = product >> 32
+        out[i], out[j] = out[j], out[i]
+    return out, used
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), min_size=40, max_size=40), st.integers(1, 9))
+def test_the_compiled_shuffle_is_the_plain_one(bits: list[int], n: int) -> None:
+    """Small words among them, which are drawn again; and words that end midway."""
+    bits = [word if word % 3 else word % 7 for word in bits]
+    expected, used = shuffled([*bits, *[2**31] * 9], n)
+    words, out = np.array([*bits, *[2**31] * 9], np.uint32), np.arange(n)
+    half = used // 2
+    left = kernels.shuffle(words[:half], out, n - 1)
+    assert kernels.shuffle(words[half:used], out, left) == 0
+    assert out.tolist() == expected
+
+
+@pytest.mark.parametrize("source", ["secure", "seeded"])
+def test_permutations_are_uniform(source: str) -> None:
+    """Chi-square over the 24 permutations of four rows, false alarm 1e-6."""
+    order = (noise.secure() if source == "secure" else noise.seeded(5)).order
+    drawn = Counter(tuple(order.permutation(4).tolist()) for _ in range(24_000))
+    counts = [*drawn.values(), *[0] * (24 - len(drawn))]
+    assert stats.chisquare(counts).pvalue > ALPHA
+
+
+def test_long_permutations_are_uniform_in_every_place() -> None:
+    """Where rows 0, 500 and 999 of 1000 end up: chi-square, false alarm 1e-6 each."""
+    order = noise.seeded(6).order
+    places = np.array([np.argsort(order.permutation(1000)) for _ in range(20_000)])
+    for row in (0, 500, 999):
+        counts = np.bincount(places[:, row], minlength=1000)
+        assert stats.chisquare(counts).pvalue > ALPHA
+
+
+def test_permutations_of_few_rows_and_of_more_than_32_bits() -> None:
+    order = noise.seeded(0).order
+    assert order.permutation(1).tolist() == [0]
+    assert sorted(order.permutation(2).tolist()) == [0, 1]
+
+    class Large:
+        def permutation(self, n: int) -> str:
+            return f"NumPy's permutation of {n}"
+
+    shuffler = noise.Shuffler(Large())  # type: ignore[arg-type]
+    assert shuffler.permutation(2**32) == f"NumPy's permutation of {2**32}"  # type: ignore[comparison-overlap]

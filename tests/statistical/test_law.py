@@ -222,7 +222,14 @@ class NoBridge(Gaussian):
     """The partial sums are their mean given W_B."""
 
     def partial(
-        self, steps: int, times: Any, rows: Any, products: Any, gram: Any, out: Any
+        self,
+        steps: int,
+        times: Any,
+        table: Any,
+        rows: Any,
+        products: Any,
+        gram: Any,
+        out: Any,
     ) -> None:
         kernels.bridge(steps, times, products, gram, np.zeros(len(times)), out)
 

@@ -22,6 +22,7 @@ from dpbraid.engine.columns import AnyArray, Array, Columns, Slope, Table
 from dpbraid.engine.noise import Noise
 from dpbraid.losses import MarginLoss
 from dpbraid.mechanism import Placement
+from dpbraid.orders import Draws
 from dpbraid.penalties import NoPenalty
 
 Progress = Callable[[int, int], None]
@@ -65,7 +66,7 @@ class Blocked:
         self._gemm = _gemm(X.dtype)
         self._rows = {noisy: self._block_rows(noisy) for noisy in (False, True)}
 
-    def epochs(self, order_rng: np.random.Generator) -> Iterator[None]:
+    def epochs(self, order_rng: Draws) -> Iterator[None]:
         """Yields after each epoch."""
         mechanism = self._columns.shared
         public_rows = 0 if self._public is None else len(self._public.X)
@@ -148,11 +149,10 @@ class Blocked:
     ) -> None:
         s, X, D, step = self._slope, self._X, self._D, self._step
         one, b = X.shape[1] == 1, self._batch
-        short = len(X) <= costs.SHORT_ROW
         data = (table.X, table.y, table.limits, rows)
         loss = (s.address, s.parameter)
-        if self._is_margin and one and b == 1 and short and len(noise) == 0:
-            kernels.short_steps_one(X[:, 0], *data, eta[0], *loss)
+        if self._is_margin and one and b == 1 and len(noise) == 0:
+            kernels.quiet_steps_one(X[:, 0], *data, eta[0], *loss)
         elif self._is_margin and one and b == 1:
             kernels.steps_one(X[:, 0], *data, eta[0], *loss, noise, scales[0])
         elif self._is_margin and one:
@@ -244,17 +244,9 @@ class Blocked:
         noisy: bool,
         size: int,
     ) -> None:
-        d, count = self._X.shape
-        b, dtype = self._batch, self._X.dtype
+        b = self._batch
         size = min(size, -(-len(rows) // b) * b)
-        room = _Room(
-            A=np.empty((size + 1, d), dtype),
-            M=np.empty((size + 1, count), dtype),
-            G=np.empty((size, size), dtype),
-            products=np.empty(size, dtype),
-            z=np.zeros(size),
-            scales=scales if noisy else np.zeros_like(scales),
-        )
+        room = _Room(self._X, size, scales if noisy else np.zeros_like(scales))
         for first in range(0, len(rows), size):
             piece = rows[first : first + size]
             times = np.arange(len(piece)) // b
@@ -272,29 +264,30 @@ class Blocked:
         after: RowNumbers,
         room: _Room,
     ) -> None:
-        """One block of ENGINE.md; the last row of room.A is W_B."""
-        X, s, size, steps = self._X, self._slope, len(rows), int(times[-1]) + 1
-        A, W = room.A[:size], room.A[size]
+        """One block of ENGINE.md: one column reads the rows where they are."""
+        X, T, s, size = self._X, table.X, self._slope, len(rows)
         M, G = room.M[:size], room.G[:size, :size]
         products, z = room.products[:size], room.z[:size]
+        one, steps = X.shape[1] == 1, int(times[-1]) + 1
+        W = room.A[0] if one else room.A[size]
         if noisy:
             self._noise.total(steps, W)
         else:
             W[:] = 0
-        one = X.shape[1] == 1
         if one:
-            kernels.gather_one(table.X, rows, X[:, 0], W, A, M[:, 0], products)
+            kernels.products_one(T, rows, X[:, 0], W, M[:, 0], products)
+            kernels.gram(T, rows, G)
         else:
-            kernels.gather(table.X, rows, W, A, products)
-            np.matmul(A, X, out=M)
-        kernels.gram(A, G)
+            kernels.gather(T, rows, W, room.A[:size], products)
+            np.matmul(room.A[:size], X, out=M)
+            kernels.gram(room.A, room.numbers[:size], G)
         if noisy:
-            self._noise.partial(steps, times, A, products, G, z)
+            self._noise.partial(steps, times, T, rows, products, G, z)
         row_data = (rows, table.y, table.limits, after)
         loss = (s.address, s.parameter)
         if one:
             kernels.descend_one(
-                X[:, 0], A, W, G, *row_data, eta[0], *loss, z, room.scales[0], M[:, 0]
+                X[:, 0], T, W, G, *row_data, eta[0], *loss, z, room.scales[0], M[:, 0]
             )
             return
         kernels.descend_many(
@@ -306,15 +299,21 @@ class Blocked:
 
 
 class _Room:
-    """Buffers that the blocks of one piece share."""
+    """Buffers that the blocks of one piece share.
 
-    def __init__(self, **arrays: AnyArray) -> None:
-        self.A = arrays["A"]
-        self.M = arrays["M"]
-        self.G = arrays["G"]
-        self.products = arrays["products"]
-        self.z = arrays["z"]
-        self.scales = arrays["scales"]
+    A: the rows of a block side by side, for the products of many columns, and W_B
+    after them; W_B alone for one column.
+    """
+
+    def __init__(self, X: AnyArray, size: int, scales: Array) -> None:
+        d, count = X.shape
+        self.A = np.empty((1 if count == 1 else size + 1, d), X.dtype)
+        self.numbers = np.arange(size)
+        self.M = np.empty((size + 1, count), X.dtype)
+        self.G = np.empty((size, size), X.dtype)
+        self.products = np.empty(size, X.dtype)
+        self.z = np.zeros(size)
+        self.scales = scales
 
 
 def _gemm(dtype: np.dtype[Any]) -> Any:

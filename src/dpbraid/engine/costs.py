@@ -17,8 +17,6 @@ MAX_ROWS = 256
 EVALUATED = 2**17
 # From this many rows a step on, margins come from matrix products.
 WIDE_BATCH = 48
-# Rows up to this long are waiting for slopes more than for memory.
-SHORT_ROW = 256
 _BLOCK_SIZES = (16, 24, 32, 48, 64, 96, 128)
 
 _FLOP = 0.035  # a multiply-add of a loop over one row in cache, float64

@@ -20,8 +20,8 @@ from dpbraid.engine.compilation import kernel
 from dpbraid.engine.prefetch import prefetch
 from dpbraid.engine.slopes import call
 
-# Rows that `short_steps_one` asks for ahead of their step.
-_AHEAD = 4
+# Rows that `quiet_steps_one` asks for ahead of their step.
+_AHEAD = 6
 
 _FAST: Any = {
     "error_model": "numpy",
@@ -37,6 +37,38 @@ def normals(rng, out):
     """
     for k in range(out.shape[0]):
         out[k] = rng.standard_normal()
+
+
+@kernel()
+def shuffle(words, out, last):
+    """Fisher and Yates: swap out[i] with a uniform one of out[0..i] for i = last .. 1.
+
+    Each draw takes 32 bits of `words` as Lemire does (arXiv:1805.10941): the upper half
+    of bits * (i + 1), drawn again where the lower half would favour some results. Stops
+    where the words end; the i that is next, 0 for none.
+    """
+    used = 0
+    i = last
+    while i > 0 and used < words.shape[0]:
+        product = np.uint64(words[used]) * np.uint64(i + 1)
+        used += 1
+        lower = np.uint32(product)
+        if lower < np.uint32(i + 1) and lower < np.uint32(2**32 - (i + 1)) % (i + 1):
+            continue
+        j = np.int64(product >> np.uint64(32))
+        out[i], out[j] = out[j], out[i]
+        i -= 1
+    return i
+
+
+@kernel()
+def to_grid(x, drawn, grid):
+    """x <- grid (round(x / grid) + drawn), and |x|^2; all but |x|^2 exactly."""
+    total = 0.0
+    for k in range(x.shape[0]):
+        x[k] = grid * (np.rint(x[k] / grid) + drawn[k])
+        total += x[k] * x[k]
+    return total
 
 
 @kernel(inline="always", **_FAST)
@@ -73,47 +105,46 @@ def _clipped(slope, limit):
 
 @kernel(**_FAST)
 def steps_one(x, T, y, limits, rows, eta, address, parameter, noise, scale):
-    """x <- x - eta c_t a_t - scale rho_t, one row a step; no noise if it has no row."""
-    noisy = noise.shape[0] > 0
-    d = x.shape[0]
+    """x <- x - eta c_t a_t - scale rho_t, one row a step."""
     for t in range(rows.shape[0]):
         r = rows[t]
         c = _clipped(call(address, _dot(T, r, x), y[r], parameter), limits[r])
         step = x.dtype.type(eta * c)
-        if noisy:
-            for k in range(d):
-                x[k] -= step * T[r, k] + scale * noise[t, k]
-        else:
-            for k in range(d):
-                x[k] -= step * T[r, k]
+        for k in range(x.shape[0]):
+            x[k] -= step * T[r, k] + scale * noise[t, k]
 
 
 @kernel(**_FAST)
-def short_steps_one(x, T, y, limits, rows, eta, address, parameter):
-    """The same without noise, for short rows, where each step waits for the last slope.
+def quiet_steps_one(x, T, y, limits, rows, eta, address, parameter):
+    """The same without noise, in one pass over x a step.
 
-    <a_t+1, x_t+1> = <a_t+1, x_t> - eta c_t <a_t+1, a_t>: both products are ready before
-    the slope is. Rows further on are on their way from memory meanwhile.
+    <a_t+1, x_t+1> = <a_t+1, x_t> - eta c_t <a_t+1, a_t>: the pass that moves x to x_t
+    takes both products for row t + 1, so that no step waits for the slope before it.
+    Rows further on are on their way from memory meanwhile.
     """
-    count = rows.shape[0]
+    last = rows.shape[0] - 1
     line = 64 // T.itemsize
-    margin = _dot(T, rows[0], x)
-    for t in range(count):
-        r = rows[t]
-        following = rows[min(t + 1, count - 1)]
-        later = rows[min(t + _AHEAD, count - 1)]
+    zero = x.dtype.type(0)
+    r, after = rows[0], rows[min(1, last)]
+    margin = _dot(T, r, x)
+    ahead, product = zero, zero
+    for k in range(x.shape[0]):
+        ahead += T[after, k] * x[k]
+        product += T[after, k] * T[r, k]
+    for t in range(rows.shape[0]):
+        later, far = rows[min(t + 2, last)], rows[min(t + _AHEAD, last)]
         for k in range(0, x.shape[0], line):
-            prefetch(T, later, k)
-        ahead = x.dtype.type(0)
-        product = x.dtype.type(0)
-        for k in range(x.shape[0]):
-            ahead += T[following, k] * x[k]
-            product += T[following, k] * T[r, k]
+            prefetch(T, far, k)
         c = _clipped(call(address, margin, y[r], parameter), limits[r])
         step = x.dtype.type(eta * c)
         margin = ahead - step * product
+        ahead, product = zero, zero
         for k in range(x.shape[0]):
-            x[k] -= step * T[r, k]
+            moved = x[k] - step * T[r, k]
+            x[k] = moved
+            ahead += T[later, k] * moved
+            product += T[later, k] * T[after, k]
+        r, after = after, later
 
 
 @kernel(**_FAST)
@@ -326,20 +357,30 @@ def mean_minibatches(X, D, T, rows, batch, eta, clip_norm, noise, scale, step):
 
 
 @kernel(**_FAST)
-def gather_one(T, rows, x, W, A, margins, products):
-    """A_i = a_i, margins_i = <a_i, x>, products_i = <a_i, W>: the row is read once."""
-    d = x.shape[0]
-    for i in range(rows.shape[0]):
-        r = rows[i]
-        m = x.dtype.type(0)
-        p = x.dtype.type(0)
-        for k in range(d):
-            a = T[r, k]
-            A[i, k] = a
-            m += a * x[k]
-            p += a * W[k]
-        margins[i] = m
-        products[i] = p
+def products_one(T, rows, x, W, margins, products):
+    """margins_i = <a_i, x> and products_i = <a_i, W>, four rows side by side."""
+    count = rows.shape[0]
+    zero = x.dtype.type(0)
+    tiled = count - count % 4
+    for i in range(0, tiled, 4):
+        r0, r1, r2, r3 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
+        m0 = m1 = m2 = m3 = zero
+        p0 = p1 = p2 = p3 = zero
+        for k in range(x.shape[0]):
+            a0, a1, a2, a3 = T[r0, k], T[r1, k], T[r2, k], T[r3, k]
+            m0 += a0 * x[k]
+            m1 += a1 * x[k]
+            m2 += a2 * x[k]
+            m3 += a3 * x[k]
+            p0 += a0 * W[k]
+            p1 += a1 * W[k]
+            p2 += a2 * W[k]
+            p3 += a3 * W[k]
+        margins[i], margins[i + 1], margins[i + 2], margins[i + 3] = m0, m1, m2, m3
+        products[i], products[i + 1], products[i + 2], products[i + 3] = p0, p1, p2, p3
+    for i in range(tiled, count):
+        margins[i] = _dot(T, rows[i], x)
+        products[i] = _dot(T, rows[i], W)
 
 
 @kernel(**_FAST)
@@ -357,20 +398,22 @@ def gather(T, rows, W, A, products):
 
 
 @kernel(**_FAST)
-def gram(A, G):
+def gram(T, rows, G):
     """G_ij = <a_i, a_j>, in tiles of 4 x 4 that stay in registers."""
-    rows, d = A.shape
-    zero = A.dtype.type(0)
-    tiled = rows - rows % 4
+    count, d = rows.shape[0], T.shape[1]
+    zero = T.dtype.type(0)
+    tiled = count - count % 4
     for i in range(0, tiled, 4):
+        i0, i1, i2, i3 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
         for j in range(0, i + 1, 4):
+            j0, j1, j2, j3 = rows[j], rows[j + 1], rows[j + 2], rows[j + 3]
             s00 = s01 = s02 = s03 = zero
             s10 = s11 = s12 = s13 = zero
             s20 = s21 = s22 = s23 = zero
             s30 = s31 = s32 = s33 = zero
             for k in range(d):
-                a0, a1, a2, a3 = A[i, k], A[i + 1, k], A[i + 2, k], A[i + 3, k]
-                b0, b1, b2, b3 = A[j, k], A[j + 1, k], A[j + 2, k], A[j + 3, k]
+                a0, a1, a2, a3 = T[i0, k], T[i1, k], T[i2, k], T[i3, k]
+                b0, b1, b2, b3 = T[j0, k], T[j1, k], T[j2, k], T[j3, k]
                 s00 += a0 * b0
                 s01 += a0 * b1
                 s02 += a0 * b2
@@ -394,13 +437,13 @@ def gram(A, G):
             G[i + 2, j + 2], G[i + 2, j + 3] = s22, s23
             G[i + 3, j], G[i + 3, j + 1] = s30, s31
             G[i + 3, j + 2], G[i + 3, j + 3] = s32, s33
-    for i in range(tiled, rows):
+    for i in range(tiled, count):
         for j in range(i + 1):
             total = zero
             for k in range(d):
-                total += A[i, k] * A[j, k]
+                total += T[rows[i], k] * T[rows[j], k]
             G[i, j] = total
-    for i in range(rows):
+    for i in range(count):
         for j in range(i):
             G[j, i] = G[i, j]
 
@@ -449,14 +492,14 @@ def bridge(steps, times, products, G, normals, z):
 
 @kernel(**_FAST)
 def descend_one(
-    x, A, W, G, rows, y, limits, after, eta, address, parameter, z, scale, margins
+    x, T, W, G, rows, y, limits, after, eta, address, parameter, z, scale, margins
 ):
     """One block on one column, from the margins <a_i, x_0> to x_B.
 
     m_i = <a_i, x_0> - eta sum_{s before i} c_s <a_s, a_i> - scale z_i, and
     x_B = x_0 - eta sum c_i a_i - scale W_B. after[i]: first row of the step after i's.
     """
-    count, d = A.shape
+    count = rows.shape[0]
     for i in range(count):
         r = rows[i]
         slope = call(address, margins[i] - scale * z[i], y[r], parameter)
@@ -465,19 +508,18 @@ def descend_one(
         for j in range(after[i], count):
             margins[j] -= step * G[i, j]
     scaled = x.dtype.type(scale)
-    for k in range(d):
+    for k in range(x.shape[0]):
         x[k] -= scaled * W[k]
     tiled = count - count % 4
     for i in range(0, tiled, 4):
         c0, c1, c2, c3 = margins[i], margins[i + 1], margins[i + 2], margins[i + 3]
-        for k in range(d):
-            x[k] -= (
-                c0 * A[i, k] + c1 * A[i + 1, k] + c2 * A[i + 2, k] + c3 * A[i + 3, k]
-            )
+        r0, r1, r2, r3 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
+        for k in range(x.shape[0]):
+            x[k] -= c0 * T[r0, k] + c1 * T[r1, k] + c2 * T[r2, k] + c3 * T[r3, k]
     for i in range(tiled, count):
-        c0 = margins[i]
-        for k in range(d):
-            x[k] -= c0 * A[i, k]
+        c0, r = margins[i], rows[i]
+        for k in range(x.shape[0]):
+            x[k] -= c0 * T[r, k]
 
 
 @kernel(**_FAST)
