@@ -226,16 +226,19 @@ def test_wide_steps_in_pieces(rows: int, monkeypatch: pytest.MonkeyPatch) -> Non
     d=st.integers(1, 5),
     seed=st.integers(0, 50),
     zero=st.booleans(),
+    single=st.booleans(),
 )
-@example(steps=40, batch=1, d=2, seed=0, zero=False)
-@example(steps=20, batch=3, d=1, seed=0, zero=True)
+@example(steps=40, batch=1, d=2, seed=0, zero=False, single=True)
+@example(steps=20, batch=3, d=1, seed=0, zero=True, single=False)
+@example(steps=6, batch=16, d=2, seed=0, zero=False, single=True)
 def test_the_bridge_has_exactly_the_law_of_the_partial_sums(
-    steps: int, batch: int, d: int, seed: int, zero: bool
+    steps: int, batch: int, d: int, seed: int, zero: bool, single: bool
 ) -> None:
     """Feed unit vectors for the normals: the linear map has the right covariances.
 
     With z = P W_B + L xi, W_B ~ N(0, B I): Cov(z_i, z_j) = min(t_i, t_j) <a_i, a_j> and
     Cov(z_i, W_B) = t_i a_i, as for z_i = <a_i, W_t> of a sum W_t of t normal vectors.
+    In single precision as well as its Gram matrix allows, rows of one step collinear.
     """
     rng = np.random.default_rng(seed)
     rows = steps * batch
@@ -245,7 +248,7 @@ def test_the_bridge_has_exactly_the_law_of_the_partial_sums(
     if zero:
         A[rows // 2] = 0
     times = np.arange(rows) // batch
-    G = A @ A.T
+    G = (A @ A.T).astype(np.float32 if single else np.float64)
 
     def z(W: np.ndarray, xi: np.ndarray) -> np.ndarray:
         out = np.full(rows, np.nan)
@@ -256,11 +259,12 @@ def test_the_bridge_has_exactly_the_law_of_the_partial_sums(
     P = np.column_stack([z(e, np.zeros(rows)) for e in np.eye(d)])
     np.testing.assert_allclose(steps * P, times[:, None] * A, rtol=1e-13, atol=0)
     covariance = steps * P @ P.T + L @ L.T
-    expected = np.minimum.outer(times, times) * G
+    expected = np.minimum.outer(times, times) * (A @ A.T)
     sizes = np.sqrt(np.maximum(np.diag(expected), 1e-300))
     # relative to the standard deviations, to the jitter of singular minibatches
     error = np.abs(covariance - expected) / np.outer(sizes, sizes)
-    assert np.max(error) < (1e-10 if batch > 1 else 1e-12)
+    limits = (1e-5, 3e-4) if single else (1e-12, 1e-10)
+    assert np.max(error) < limits[batch > 1]
 
 
 class OneNormal(Gaussian):

@@ -455,7 +455,8 @@ def bridge(steps, times, products, G, normals, z):
     z | W_B ~ N((t/B) <a_i, W_B>, S), S_ij = (min(t_i, t_j) - t_i t_j / B) <a_i, a_j>.
     S is factored as D R D with D = diag(|a_i|): R has bridge eigenvalues of 1/4 and
     more where every step has one row. Rows of one step can make R singular; a jitter
-    of 1e-13 of its diagonal, next to rounding, keeps the factor real then.
+    of its diagonal above all rounding of G keeps the factor real then, and what is left
+    of a pivot is no less than the jitter.
     """
     rows = times.shape[0]
     L = np.zeros((rows, rows))
@@ -464,7 +465,7 @@ def bridge(steps, times, products, G, normals, z):
     for i in range(rows):
         norms[i] = np.sqrt(np.float64(G[i, i]))
         if i > 0 and times[i] == times[i - 1]:
-            jitter = 1e-13
+            jitter = 1e-13 if G.itemsize == 8 else 1e-4
     first = 0
     while first < rows and times[first] == 0:
         z[first] = 0.0  # W_0 = 0
@@ -483,7 +484,10 @@ def bridge(steps, times, products, G, normals, z):
             total = covariance * cosine
             for k in range(first, j):
                 total -= L[i, k] * L[j, k]
-            L[i, j] = np.sqrt(total) if i == j else total / L[j, j]
+            if i == j:
+                L[i, i] = np.sqrt(max(total, jitter * covariance))
+            else:
+                L[i, j] = total / L[j, j]
         total = 0.0
         for k in range(first, i + 1):
             total += L[i, k] * normals[k]
