@@ -144,32 +144,34 @@ class _Norms:
         x = mechanism.start.norm_bound(dimension) * (1 + 1e-6)
         self.most, self.window = x, 0.0
         since = x
-        for epoch in mechanism.epochs:
-            before = x
-            x = _after(x, epoch, mechanism, bounds.gradient, bounds.row, private=True)
-            if epoch.noise_std > 0:
-                std = epoch.learning_rate * epoch.noise_std
+        for count, epoch in mechanism.runs():
+            std = epoch.learning_rate * epoch.noise_std
+            step = mechanism.prox_step(epoch)
+            shift = float(np.linalg.norm(penalty.prox(zero, step)))
+            for _ in range(count):
+                before = x
+                x = _after(
+                    x, epoch, mechanism, bounds.gradient, bounds.row, private=True
+                )
+                if std > 0:
+                    self.window = max(self.window, x - since)
+                    x += std * (2 * root + 16)
+                    since = x
+                self.most = max(self.most, x, before)
+                x = _after(
+                    x,
+                    epoch,
+                    mechanism,
+                    bounds.public_gradient,
+                    bounds.public_row,
+                    private=False,
+                )
+                self.most = max(self.most, x)
                 self.window = max(self.window, x - since)
-                x += std * (2 * root + 16)
-                since = x
-            self.most = max(self.most, x, before)
-            x = _after(
-                x,
-                epoch,
-                mechanism,
-                bounds.public_gradient,
-                bounds.public_row,
-                private=False,
-            )
-            self.most = max(self.most, x)
-            self.window = max(self.window, x - since)
-            shift = float(
-                np.linalg.norm(penalty.prox(zero, mechanism.prox_step(epoch)))
-            )
-            if penalty.diameter is not None:
-                x = min(x, penalty.diameter)
-                since = min(since, x)
-            x += shift
+                if penalty.diameter is not None:
+                    x = min(x, penalty.diameter)
+                    since = min(since, x)
+                x += shift
         self.most = (max(self.most, x) + _UNDERFLOW) * (1 + 1e-6)
         self.window = (max(self.window, x - since) + _UNDERFLOW) * (1 + 1e-6)
 
@@ -217,19 +219,22 @@ def _noise_loss(
     grid = 2 * gamma * math.sqrt(dimension)
     loss = errors = 0.0
     noises, started, stays_out = 0, False, False
-    for epoch in mechanism.epochs:
+    for count, epoch in mechanism.runs():
         eta = epoch.learning_rate
-        if epoch.private_rows:
-            started = True
-            errors += mechanism.private_steps(epoch) * private.of(eta)
-            stays_out |= epoch.private_rows < mechanism.n
-        if epoch.noise_std > 0:
-            total = 2 * (errors + prox) + grid
-            loss = max(loss, total / (eta / mechanism.batch_size * bounds.shift))
-            errors = 0.0
-            noises += 1
-        if started:  # before the first private step the two runs are one
-            errors += mechanism.public_steps(epoch) * public.of(eta) + prox
+        shift = eta / mechanism.batch_size * bounds.shift
+        own = mechanism.private_steps(epoch) * private.of(eta)
+        others = mechanism.public_steps(epoch) * public.of(eta) + prox
+        for _ in range(count):
+            if epoch.private_rows:
+                started = True
+                errors += own
+                stays_out |= epoch.private_rows < mechanism.n
+            if epoch.noise_std > 0:
+                loss = max(loss, (2 * (errors + prox) + grid) / shift)
+                errors = 0.0
+                noises += 1
+            if started:  # before the first private step the two runs are one
+                errors += others
     return loss * (noises if stays_out else 1) * _SECOND_ORDER
 
 

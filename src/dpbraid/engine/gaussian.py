@@ -152,13 +152,14 @@ def draw(rng: np.random.Generator, count: int, cells: Fraction) -> NDArray[np.in
 
     cells: the standard deviation in grid cells, at most MOST_CELLS.
     """
-    if not 1 <= cells <= MOST_CELLS:
-        raise ValueError(f"cells must be in [1, 2^40], got {float(cells)!r}")
+    width = float(cells)
+    if not 1 <= width <= MOST_CELLS:
+        raise ValueError(f"cells must be in [1, 2^40], got {width!r}")
     raw = rng.bit_generator.random_raw
     bits = np.asarray(raw(count), dtype=np.uint64).view(np.int64)
     out = np.empty(count, np.int64)
     unsure = np.empty(count, np.int64)
-    for i in unsure[: _round_all(bits, float(cells), out, unsure)]:
+    for i in unsure[: _round_all(bits, width, out, unsure)]:
         out[i] = decide(int(bits[i]), cells, lambda: _integer(raw))
     return out
 
