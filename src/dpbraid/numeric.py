@@ -24,8 +24,9 @@ the same to divide every noise_std by 1 + noise_loss.
 ``_StepError``), from the standard model fl(a op b) = (a op b)(1 + e), |e| <= u:
 
 - a margin: d u |a| |x|, as each product is rounded at most d times on its way; or,
-  where it is <a, x'> - s <a, a'> for the x = x' - s a' before, another (d + 4) u of
-  |a| |s a'|, |s a'| <= eta G, and 4 u |a| |x| for x and the difference;
+  where it is <a, x'> - sum s <a, a'> over the up to three rows a' that take x' to x,
+  (d + 4) u |a| times |x'| + sum |s a'|, |s a'| <= eta G: four roundings at most for a
+  product with s and for the sums;
 - its slope: curvature times that, and SLOPE_ULPS u relative to the slope itself, which
   every slope function has to keep (tests/engine/test_numeric.py holds them to it);
 - clipping is 1-Lipschitz in the slope; limits are lowered by more than their rounding;
@@ -254,7 +255,7 @@ class _StepError:
         if isinstance(loss, MarginLoss):
             assert self.gradient is not None
             # |a| |slope(m^) - slope(m)| <= curvature |a| |m^ - m|
-            sizes = self.norm + eta * self.gradient
+            sizes = self.norm + 3 * eta * self.gradient
             margin = loss.curvature * self.row * (d + 4) * self.row * sizes
             relative = (SLOPE_ULPS + b + 8) * self.gradient
         else:

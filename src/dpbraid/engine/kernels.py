@@ -30,13 +30,13 @@ _FAST: Any = {
 
 
 @kernel()
-def normals(rng, out):
-    """Fill `out` with standard normals: rng.standard_normal(), drawn in float64.
+def normals(rng, std, out):
+    """Fill `out` with normals: std * rng.standard_normal(), drawn in float64.
 
     Numba compiles NumPy's ziggurat; its draws are the same bits in half the time.
     """
     for k in range(out.shape[0]):
-        out[k] = rng.standard_normal()
+        out[k] = std * rng.standard_normal()
 
 
 @kernel()
@@ -145,6 +145,54 @@ def quiet_steps_one(x, T, y, limits, rows, eta, address, parameter):
             ahead += T[later, k] * moved
             product += T[later, k] * T[after, k]
         r, after = after, later
+
+
+@kernel(**_FAST)
+def quiet_fours_one(x, T, y, limits, rows, eta, address, parameter):
+    """The same in one pass over x every four steps, for long rows.
+
+    <a_i, x_i> = <a_i, x> - sum_{s before i} eta c_s <a_s, a_i> for four rows i: the
+    pass that takes x over the four rows before takes all these products. The number of
+    rows must be a multiple of four.
+    """
+    last = rows.shape[0] - 1
+    zero = x.dtype.type(0)
+    s0 = s1 = s2 = s3 = zero
+    r0, r1, r2, r3 = rows[0], rows[1], rows[2], rows[3]
+    for t in range(-4, last, 4):
+        # at first, and at last once more: steps of zero
+        n0, n1 = rows[min(t + 4, last)], rows[min(t + 5, last)]
+        n2, n3 = rows[min(t + 6, last)], rows[min(t + 7, last)]
+        m0 = m1 = m2 = m3 = zero
+        g10 = g20 = g21 = g30 = g31 = g32 = zero
+        for k in range(x.shape[0]):
+            moved = x[k] - (
+                s0 * T[r0, k] + s1 * T[r1, k] + s2 * T[r2, k] + s3 * T[r3, k]
+            )
+            x[k] = moved
+            a0, a1, a2, a3 = T[n0, k], T[n1, k], T[n2, k], T[n3, k]
+            m0 += a0 * moved
+            m1 += a1 * moved
+            m2 += a2 * moved
+            m3 += a3 * moved
+            g10 += a1 * a0
+            g20 += a2 * a0
+            g21 += a2 * a1
+            g30 += a3 * a0
+            g31 += a3 * a1
+            g32 += a3 * a2
+        r0, r1, r2, r3 = n0, n1, n2, n3
+        c0 = _clipped(call(address, m0, y[r0], parameter), limits[r0])
+        s0 = x.dtype.type(eta * c0)
+        m1 -= s0 * g10
+        c1 = _clipped(call(address, m1, y[r1], parameter), limits[r1])
+        s1 = x.dtype.type(eta * c1)
+        m2 -= s0 * g20 + s1 * g21
+        c2 = _clipped(call(address, m2, y[r2], parameter), limits[r2])
+        s2 = x.dtype.type(eta * c2)
+        m3 -= s0 * g30 + s1 * g31 + s2 * g32
+        c3 = _clipped(call(address, m3, y[r3], parameter), limits[r3])
+        s3 = x.dtype.type(eta * c3)
 
 
 @kernel(**_FAST)
@@ -449,8 +497,8 @@ def gram(T, rows, G):
 
 
 @kernel(**_FAST)
-def bridge(steps, times, products, G, normals, z):
-    """z_i = <a_i, W_t> given W_B, for t = times[i] steps before row i.
+def bridge(times, products, G, z):
+    """Normals z become z_i = <a_i, W_t> given W_B, for t = times[i] steps before row i.
 
     z | W_B ~ N((t/B) <a_i, W_B>, S), S_ij = (min(t_i, t_j) - t_i t_j / B) <a_i, a_j>.
     S is factored as D R D with D = diag(|a_i|): R has bridge eigenvalues of 1/4 and
@@ -459,6 +507,7 @@ def bridge(steps, times, products, G, normals, z):
     of a pivot is no less than the jitter.
     """
     rows = times.shape[0]
+    steps = times[rows - 1] + 1
     L = np.zeros((rows, rows))
     norms = np.empty(rows)
     jitter = 0.0
@@ -468,7 +517,6 @@ def bridge(steps, times, products, G, normals, z):
             jitter = 1e-13 if G.itemsize == 8 else 1e-4
     first = 0
     while first < rows and times[first] == 0:
-        z[first] = 0.0  # W_0 = 0
         first += 1
     for i in range(first, rows):
         t = times[i]
@@ -488,10 +536,13 @@ def bridge(steps, times, products, G, normals, z):
                 L[i, i] = np.sqrt(max(total, jitter * covariance))
             else:
                 L[i, j] = total / L[j, j]
+    for i in range(rows - 1, first - 1, -1):
         total = 0.0
         for k in range(first, i + 1):
-            total += L[i, k] * normals[k]
-        z[i] = t / steps * products[i] + norms[i] * total
+            total += L[i, k] * z[k]
+        z[i] = times[i] / steps * products[i] + norms[i] * total
+    for i in range(first):
+        z[i] = 0.0  # W_0 = 0
 
 
 @kernel(**_FAST)
@@ -524,6 +575,48 @@ def descend_one(
         c0, r = margins[i], rows[i]
         for k in range(x.shape[0]):
             x[k] -= c0 * T[r, k]
+
+
+@kernel(**_FAST)
+def blocks_one(
+    x,
+    T,
+    y,
+    limits,
+    rows,
+    size,
+    times,
+    after,
+    eta,
+    address,
+    parameter,
+    scale,
+    W,
+    z,
+    given,
+    margins,
+    products,
+    G,
+):
+    """Blocks of `size` rows on one column, one after the other.
+
+    W (blocks, d) and z (rows,) are their noise: z the numbers <a_i, W_t> where `given`,
+    else the normals for `bridge`. times, after: of the rows within a block. The last
+    three are room for one block.
+    """
+    for block in range(W.shape[0]):
+        first = block * size
+        piece = rows[first : first + size]
+        count = piece.shape[0]
+        gram_, sums = G[:count, :count], products[:count]
+        products_one(T, piece, x, W[block], margins[:count], sums)
+        gram(T, piece, gram_)
+        noise = z[first : first + count]
+        if not given:
+            bridge(times[:count], sums, gram_, noise)
+        row_data = (piece, y, limits, after[:count])
+        loss = (address, parameter)
+        descend_one(x, T, W[block], gram_, *row_data, eta, *loss, noise, scale, margins)
 
 
 @kernel(**_FAST)
