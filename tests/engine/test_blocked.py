@@ -139,10 +139,10 @@ def test_every_loss_penalty_batch_and_placement(
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda p: p.kind)
 @pytest.mark.parametrize("placement", list(db.Placement))
 def test_long_rows(loss: Any, placement: db.Placement) -> None:
-    """Many cache lines, the last one not whole; not only fours of rows."""
+    """Many cache lines, the last one not whole; an odd number of rows."""
     d = 301
     m = db.interleaved(
-        23,
+        21,
         2,
         private_fraction=0.6,
         loss=loss,

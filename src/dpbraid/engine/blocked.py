@@ -154,10 +154,10 @@ class Blocked:
         data = (table.X, table.y, table.limits, rows)
         loss = (s.address, s.parameter)
         if self._is_margin and one and b == 1 and len(noise) == 0:
-            fours = len(rows) // 4 * 4 if len(X) >= costs.LONG_ROW else 0
+            paired = len(rows) // 2 * 2 if len(X) >= costs.LONG_ROW else 0
             for quiet, part in (
-                (kernels.quiet_fours_one, rows[:fours]),
-                (kernels.quiet_steps_one, rows[fours:]),
+                (kernels.quiet_pairs_one, rows[:paired]),
+                (kernels.quiet_steps_one, rows[paired:]),
             ):
                 if len(part):
                     quiet(X[:, 0], *data[:3], part, eta[0], *loss)

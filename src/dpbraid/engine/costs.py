@@ -15,7 +15,7 @@ PIECE = 20_000_000
 MAX_ROWS = 256
 # Numbers at once where a grid computes its objective values.
 EVALUATED = 2**17
-# From this many columns on, steps without noise take four rows in one pass.
+# From this many columns on, steps without noise take two rows in one pass.
 LONG_ROW = 128
 # From this many rows a step on, margins come from matrix products.
 WIDE_BATCH = 48

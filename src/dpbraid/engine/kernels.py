@@ -148,51 +148,32 @@ def quiet_steps_one(x, T, y, limits, rows, eta, address, parameter):
 
 
 @kernel(**_FAST)
-def quiet_fours_one(x, T, y, limits, rows, eta, address, parameter):
-    """The same in one pass over x every four steps, for long rows.
+def quiet_pairs_one(x, T, y, limits, rows, eta, address, parameter):
+    """The same in one pass over x every two steps, for long rows.
 
-    <a_i, x_i> = <a_i, x> - sum_{s before i} eta c_s <a_s, a_i> for four rows i: the
-    pass that takes x over the four rows before takes all these products. The number of
-    rows must be a multiple of four.
+    The pass that takes x over one pair of rows takes the margins of the next pair, the
+    second's as above. The number of rows must be even.
     """
     last = rows.shape[0] - 1
     zero = x.dtype.type(0)
-    s0 = s1 = s2 = s3 = zero
-    r0, r1, r2, r3 = rows[0], rows[1], rows[2], rows[3]
-    for t in range(-4, last, 4):
-        # at first, and at last once more: steps of zero
-        n0, n1 = rows[min(t + 4, last)], rows[min(t + 5, last)]
-        n2, n3 = rows[min(t + 6, last)], rows[min(t + 7, last)]
-        m0 = m1 = m2 = m3 = zero
-        g10 = g20 = g21 = g30 = g31 = g32 = zero
+    r0, r1 = rows[0], rows[1]
+    s0 = s1 = zero
+    for t in range(-2, last, 2):
+        # the first pass moves nothing, the last one looks ahead for nothing
+        n0, n1 = rows[min(t + 2, last)], rows[min(t + 3, last)]
+        m0 = m1 = product = zero
         for k in range(x.shape[0]):
-            moved = x[k] - (
-                s0 * T[r0, k] + s1 * T[r1, k] + s2 * T[r2, k] + s3 * T[r3, k]
-            )
+            moved = x[k] - (s0 * T[r0, k] + s1 * T[r1, k])
             x[k] = moved
-            a0, a1, a2, a3 = T[n0, k], T[n1, k], T[n2, k], T[n3, k]
+            a0, a1 = T[n0, k], T[n1, k]
             m0 += a0 * moved
             m1 += a1 * moved
-            m2 += a2 * moved
-            m3 += a3 * moved
-            g10 += a1 * a0
-            g20 += a2 * a0
-            g21 += a2 * a1
-            g30 += a3 * a0
-            g31 += a3 * a1
-            g32 += a3 * a2
-        r0, r1, r2, r3 = n0, n1, n2, n3
-        c0 = _clipped(call(address, m0, y[r0], parameter), limits[r0])
-        s0 = x.dtype.type(eta * c0)
-        m1 -= s0 * g10
-        c1 = _clipped(call(address, m1, y[r1], parameter), limits[r1])
-        s1 = x.dtype.type(eta * c1)
-        m2 -= s0 * g20 + s1 * g21
-        c2 = _clipped(call(address, m2, y[r2], parameter), limits[r2])
-        s2 = x.dtype.type(eta * c2)
-        m3 -= s0 * g30 + s1 * g31 + s2 * g32
-        c3 = _clipped(call(address, m3, y[r3], parameter), limits[r3])
-        s3 = x.dtype.type(eta * c3)
+            product += a0 * a1
+        r0, r1 = n0, n1
+        c = _clipped(call(address, m0, y[r0], parameter), limits[r0])
+        s0 = x.dtype.type(eta * c)
+        c = _clipped(call(address, m1 - s0 * product, y[r1], parameter), limits[r1])
+        s1 = x.dtype.type(eta * c)
 
 
 @kernel(**_FAST)
