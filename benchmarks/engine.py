@@ -358,7 +358,7 @@ def end_draws(n: int, d: int, epochs: int) -> Callable[[], None]:
 
 
 def step_draws(n: int, d: int, epochs: int) -> Callable[[], None]:
-    """The draws of a release with noise at every step: in blocks, as the engine does."""
+    """The draws of a release with noise at every step: in blocks, as in the engine."""
     size = costs.block_rows(costs.Shape(d, 1, 1, True, 8)) or 1
     at_once = min(costs.blocks_at_once(d, size), -(-n // size))
     times, table = np.tile(np.arange(size), at_once), np.empty((0, d))
