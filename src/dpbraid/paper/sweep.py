@@ -173,6 +173,7 @@ def _cell(
     configuration = Configuration.of(
         {
             "task": task.options.to_json(),
+            "data": task.digest,
             "start": "public solution" if algorithm.warm else "",
             "mechanism": noisy.to_json(),
             "seed": settings.seed,
