@@ -202,7 +202,7 @@ def _facts(study: Study, settings: Settings, results: Sequence[Result]) -> str:
         f"delta {_several(f'{p.delta:g}' for p in panels)}, replacing one private row",
         f"clip norm {_several(f'{p.clip_norm:g}' for p in panels)}",
         f"seed {settings.seed}, {settings.precision}",
-        f"{seconds(results):.0f} s of one core",
+        f"wall time of all runs, one core each, {seconds(results):.0f} s",
         f"dpbraid {study.version}",
     ]
     return (
@@ -314,12 +314,13 @@ def _cards(results: Sequence[Result]) -> str:
 
 
 def _task_line(result: Result) -> str:
-    task, panel = result.task, result.panel
+    task, panel, best = result.task, result.panel, result.reference.optimum
     return (
         f"{task.description}. n = {task.n}, d = {task.dimension}, "
         f"{len(task.public)} public rows, p = {panel.private_fraction:g}, order "
-        f"{panel.order.kind}; gap of G* at most {result.reference.optimum.gap:.1g}; "
-        f"{seconds([result]):.1f} s of one core."
+        f"{panel.order.kind}; gap of G* at most {best.gap:.1g}, its KKT residual "
+        f"{best.residual:.1g}; wall time of the runs, one core each, "
+        f"{seconds([result]):.1f} s."
     )
 
 
