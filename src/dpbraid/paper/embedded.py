@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbraid._files import write_atomically
 from dpbraid._validate import DpbraidError
 
 FOLDER = Path(__file__).parent / "data"
@@ -91,10 +92,10 @@ def write(cuts: Mapping[str, Cut], folder: Path = FOLDER) -> dict[str, str]:
     folder.mkdir(parents=True, exist_ok=True)
     packed = {f"{name}.npz": pack(cut) for name, cut in sorted(cuts.items())}
     for name, data in packed.items():
-        (folder / name).write_bytes(data)
+        write_atomically(folder / name, data)
     table = {name: sha256(data) for name, data in packed.items()}
     text = json.dumps(table, indent=2, sort_keys=True) + "\n"
-    (folder / CHECKSUMS).write_text(text, encoding="utf-8")
+    write_atomically(folder / CHECKSUMS, text.encode())
     return table
 
 

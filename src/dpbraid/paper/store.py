@@ -135,6 +135,16 @@ class Store:
         except sqlite3.Error as error:
             raise StoreError(f"cannot write to {self.path}: {error}") from None
 
+    def clear(self) -> None:
+        """Delete all runs of all versions; the file stays, others may have it open."""
+        try:
+            with self._file:
+                self._file.execute("BEGIN IMMEDIATE")
+                self._file.execute("DELETE FROM run")
+                self._file.execute("DELETE FROM configuration")
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot write to {self.path}: {error}") from None
+
     def curves(self, keys: Iterable[str], runs: int) -> dict[str, Array]:
         """The objectives of runs 0..runs-1, shape (runs, K + 1), where all are there.
 
