@@ -58,6 +58,7 @@ READERS = (
     Reader("certificate.json", "verify certificate.json"),
     Reader("certificate.json", "explain certificate.json"),
     Reader("certificate.json", "audit certificate.json --runs 4 --seconds 0.2 --json"),
+    Reader("model.json", "audit model.json --runs 4 --seconds 0.2"),
     Reader("model.json", "verify model.json --json"),
     Reader("model.json", "explain model.json --html -o page.html", ("page.html",)),
     Reader("model.json", "predict model.json private.csv --probabilities"),
