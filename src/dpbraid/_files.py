@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -17,13 +18,33 @@ def write_atomically(path: Path, content: bytes) -> None:
     and a link stays a link; what is there and no file, such as a device, is an error
     and stays.
     """
-    target = Path(os.path.realpath(path))
+    with _named(path):
+        _replace(_target(path), content)
+
+
+def check_writable(path: Path) -> None:
+    """The error of `write_atomically` where no file can be made in the folder.
+
+    For who has something to lose before there is a content.
+    """
+    with _named(path):
+        tempfile.TemporaryFile(dir=_target(path).parent).close()
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Errors speak about the file that was asked for."""
     try:
-        if target.exists() and not target.is_file():
-            raise FileExistsError(errno.EEXIST, "It is there and is no regular file")
-        _replace(target, content)
-    except OSError as error:  # about the file that was asked for
+        yield
+    except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def _target(path: Path) -> Path:
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        raise FileExistsError(errno.EEXIST, "It is there and is no regular file")
+    return target
 
 
 def _replace(path: Path, content: bytes) -> None:

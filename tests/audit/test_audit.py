@@ -7,6 +7,7 @@ import math
 import os
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import dpbraid as db
 from dpbraid.audit import attack, audit, claim, neighbours, one_run
 from dpbraid.engine import inputs
 from dpbraid.numeric import numeric_model
-from dpbraid.privacy import PrivacyAssumptionError, calibrate
+from dpbraid.privacy import PrivacyAssumptionError, calibrate, gaussian_epsilon
 from dpbraid.privacy.certificate import Certificate, certify
 from dpbraid.release import NoiseSource
 from tests.strategies import mechanisms
@@ -168,6 +169,48 @@ def test_long_runs_in_threads_give_the_same_scores(
     shared = audit(SMALL, runs=60)
     assert np.array_equal(alone.evidence.left, shared.evidence.left)
     assert np.array_equal(alone.evidence.right, shared.evidence.right)
+
+
+def test_bounds_exceed_an_exact_claim_no_more_often_than_they_say(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whole audits of releases N(+-mu/2, 1), claimed as what they are: mu-GDP.
+
+    The pair, the direction and the thresholds are chosen from data as ever. Of what a
+    bound may be wrong in, 4 standard errors are added; the fit is wrong as often as it
+    says, no less either.
+    """
+    mu, confidence, audits = 1.5, 0.6, 300
+
+    def release(_: Any, rows: db.Rows, *__: Any, seed: Any, **___: Any) -> Any:
+        x = np.random.Generator(np.random.SFC64(seed)).standard_normal(2)
+        x[1] += math.copysign(mu / 2, rows.X[-1, 1])
+        return SimpleNamespace(x=x)
+
+    monkeypatch.setattr(attack, "run", release)
+    pairs = neighbours(SMALL, 2, rng=np.random.default_rng(0))[:2]
+    wrong = dict.fromkeys(("mu", "epsilon", "both", "fit"), 0)
+    for seed in range(audits):
+        found = attack.gather(
+            SMALL,
+            runs=60,
+            confidence=confidence,
+            delta=0.2,
+            pairs=pairs,
+            seed=seed,
+        )
+        mu_wrong = found.mu > mu
+        epsilon_wrong = found.epsilon > gaussian_epsilon(mu, 0.2)
+        wrong["mu"] += mu_wrong
+        wrong["epsilon"] += epsilon_wrong
+        wrong["both"] += mu_wrong or epsilon_wrong
+        wrong["fit"] += found.fitted_mu > mu
+    with capsys.disabled():
+        print(f"\nof {audits} audits of exact claims at {confidence}, wrong: {wrong}")
+    for name, error in (("mu", 0.2), ("epsilon", 0.2), ("both", 0.4), ("fit", 0.4)):
+        spread = 4 * math.sqrt(audits * error * (1 - error))
+        assert wrong[name] <= audits * error + spread
+        assert name != "fit" or wrong[name] >= audits * error - spread
 
 
 def test_what_is_audited_is_the_claim() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binom, binomtest, norm
+from scipy.stats import binom, binomtest, nct, norm
 
 from dpbraid.audit import bounds
 from dpbraid.privacy.gaussian import gaussian_delta
@@ -73,6 +73,27 @@ def test_separation_and_fit() -> None:
     same = np.full(10, 3.0)
     assert bounds.separation(same + 1, same) == math.inf
     assert bounds.separation(same, same) == 0.0
+
+
+def test_the_fit_is_the_limit_of_the_noncentral_t() -> None:
+    """Two implementations; and limits fail as often as they say, for three scores."""
+    rng = np.random.default_rng(1)
+    for runs in (2, 3, 50, 1000):
+        left, right = rng.normal(2.5, 1, runs), rng.normal(0, 1, runs)
+        scale = math.sqrt(runs / 2)
+        seen = bounds.separation(left, right) * scale
+        for error in (0.3, 0.05, 1e-7):
+            limit = bounds.fitted_mu(left, right, error)
+            again = nct.sf(seen, 2 * runs - 2, limit * scale)
+            assert again == pytest.approx(error, rel=1e-6) or (
+                limit == 0 and again > error
+            )
+    fails, trials = 0, 2000
+    for _ in range(trials):
+        left, right = rng.normal(3, 1, 3), rng.normal(0, 1, 3)
+        fails += bounds.fitted_mu(left, right, 0.05) > 3
+    # 5 standard errors; a normal approximation fails in 0.097 of all cases
+    assert abs(fails / trials - 0.05) < 5 * math.sqrt(0.05 * 0.95 / trials)
 
 
 # -- one run ---------------------------------------------------------------------------

@@ -70,9 +70,12 @@ def test_one_run_on_the_command_line(capsys: Any, tmp_path: Path) -> None:
     done = dpbraid(capsys, "audit", file, "--one-run", "--dimension", 4, "--json")
     assert done.code == 0
     assert json.loads(done.out)["canaries"] == 4
-    picture = ("--one-run", "--out", tmp_path / "a.png")
-    done = dpbraid(capsys, "audit", file, *picture)
-    assert (done.code, done.err) == (2, "dpbraid: --out does not go with --one-run\n")
+    done = dpbraid(capsys, "audit", file, "--one-run", "--runs", 3, "--json")
+    assert json.loads(done.out)["runs"] == 3
+    for option, value in (("--out", tmp_path / "a.png"), ("--seconds", 1)):
+        done = dpbraid(capsys, "audit", file, "--one-run", option, value)
+        assert done.code == 2
+        assert done.err == f"dpbraid: {option} does not go with --one-run\n"
 
 
 def test_what_is_neither_is_one_line(capsys: Any, tmp_path: Path) -> None:

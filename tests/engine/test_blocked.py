@@ -207,6 +207,7 @@ def test_single_precision_is_the_same_to_single_precision() -> None:
 def test_wide_steps_in_pieces(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step of many rows is taken a few rows at a time, at the same x."""
     monkeypatch.setattr(costs, "MAX_ROWS", 16)
+    monkeypatch.setattr(costs, "WIDE_NUMBERS", 100)
     for loss in (db.Logistic(), db.Mean()):
         m = db.dp(
             100, 2, loss=loss, learning_rate=0.3, batch_size=75, start=db.Given(1)

@@ -4,31 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import random
+import shutil
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.faults import tables
-from tests.faults.program import run
-
-FIT = (
-    "--task logistic --epsilon 1 --delta 1e-6 --epochs 2 --batch-size 10 "
-    "--row-norm 2 -o model.json"
-)
-MAKE = (
-    "calibrate --n 12 --epochs 3 --loss squared --learning-rate 0.1 --clip-norm 1 "
-    "--row-norm 1 --placement epoch_end --epsilon 1 --delta 1e-6 --batch-size 2 "
-    "--penalty elastic_net:0.1,0.2 --out epoch_end.json",
-    "calibrate --schedule interleaved --n 12 --private-steps 7 --epochs 3 "
-    "--learning-rate 0.1 --clip-norm 1 --row-norm 1 --order shuffle_once "
-    "--epsilon 1 --delta 1e-6 --penalty ball:3 --out every_step.json",
-    "ledger new ledger.json --data-set people --epsilon 5 --delta 1e-6",
-    "rules public.csv --task logistic --target label -o rules.json",
-    f"fit private.csv --public public.csv --target label --ledger ledger.json {FIT}",
-    "paper run --panel fig2-crime-eps1 --runs 1 --grid 1e-4 --out study",
-)
+from tests.faults.program import End, attempt
 
 
 @pytest.fixture(scope="session")
@@ -36,10 +21,7 @@ def valid(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """Name -> content of one valid file of every kind that the program reads."""
     folder = tmp_path_factory.mktemp("valid")
     with contextlib.chdir(folder):
-        tables.write(Path("."), random.Random(1))
-        for line in MAKE:
-            end = run(*line.split())
-            assert end.code == 0, end
+        tables.make(random.Random(1))
     names = [
         *"private.csv public.csv private.parquet public.parquet".split(),
         *"numbers.csv epoch_end.json every_step.json ledger.json rules.json".split(),
@@ -69,6 +51,42 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def figures(pytestconfig: pytest.Config) -> Figures:
     return pytestconfig.stash[_KEY]
+
+
+class Place:
+    """A folder with all valid files, deep enough to see a name that leads upwards."""
+
+    def __init__(self, root: Path, valid: dict[str, bytes], figures: Figures) -> None:
+        self.root = root
+        self.valid = valid
+        self.figures = figures
+        self.fresh()
+
+    @property
+    def folder(self) -> Path:
+        return self.root / "deep" / "down"
+
+    def fresh(self, *names: str) -> None:
+        """All valid files, or these, and nothing else."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        for name in names or self.valid:
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(self.valid[name])
+
+    def attempt(self, words: str, writes: tuple[str, ...] = ()) -> End:
+        """The command, held to what `program.attempt` says."""
+        names = tuple(f"deep/down/{name}" for name in writes)
+        return attempt(self.root, self.folder, *words.split(), writes=names)
+
+
+@pytest.fixture
+def place(
+    tmp_path_factory: pytest.TempPathFactory, valid: dict[str, bytes], figures: Figures
+) -> Iterator[Place]:
+    made = Place(tmp_path_factory.mktemp("place"), valid, figures)
+    yield made
+    shutil.rmtree(made.root)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -106,6 +106,34 @@ def content(folder: Path) -> dict[str, bytes | str]:
     return found
 
 
+_ENDS = {
+    ".json": b"}\n",
+    ".html": b"</html>\n",
+    ".svg": b"</svg>\n",
+    ".png": b"IEND\xaeB`\x82",
+    ".csv": b"\n",
+    ".parquet": b"PAR1",
+}
+
+
+def whole(
+    folder: Path, before: dict[str, bytes | str], written: tuple[str, ...]
+) -> None:
+    """After a fault: files as they were `before`, or new ones from start to end.
+
+    written: how the names begin of what the command writes. Beside them may lie locks
+    and the temporary files of a killed process, whose names say what they are.
+    """
+    after = content(folder)
+    assert set(before) <= set(after)
+    for name, data in after.items():
+        passing = Path(name).name.startswith(".~") or name.endswith(".lock")
+        if passing or isinstance(data, str) or data == before.get(name):
+            continue
+        assert name.startswith(written), name
+        assert data.endswith(_ENDS.get(Path(name).suffix, b"")), name
+
+
 @contextlib.contextmanager
 def _limited() -> Iterator[None]:
     """A time and a size that no input may pass."""

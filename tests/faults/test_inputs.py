@@ -8,9 +8,8 @@ is in `program`. All draws come from fixed seeds, so a run that passes passes ag
 from __future__ import annotations
 
 import os
-import shutil
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -20,8 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.faults import mutations
-from tests.faults.conftest import FIT, Figures
-from tests.faults.program import attempt
+from tests.faults.conftest import Place
+from tests.faults.tables import FIT, PAPER
 
 FULL = os.environ.get("DPBRAID_FULL") == "1"
 STRUCTURES = 400 if FULL else 8
@@ -41,7 +40,6 @@ class Reader:
 
 
 _MODEL = ("model.json", "ledger.json")
-_RUN = "paper run --panel fig2-crime-eps1 --runs 1 --grid 1e-4 --out study"
 _BOUND = "--target y --loss logistic --noise-std 1 --row-norm 2 --epochs 2"
 READERS = (
     Reader("epoch_end.json", "account --mechanism epoch_end.json --delta 1e-6"),
@@ -60,6 +58,7 @@ READERS = (
     Reader("certificate.json", "verify certificate.json"),
     Reader("certificate.json", "explain certificate.json"),
     Reader("certificate.json", "audit certificate.json --runs 4 --seconds 0.2 --json"),
+    Reader("model.json", "audit model.json --runs 4 --seconds 0.2"),
     Reader("model.json", "verify model.json --json"),
     Reader("model.json", "explain model.json --html -o page.html", ("page.html",)),
     Reader("model.json", "predict model.json private.csv --probabilities"),
@@ -89,7 +88,7 @@ READERS = (
     Reader("private.parquet", "predict model.json private.parquet"),
     Reader("study/study.json", "paper report --out study", ("study/",)),
     Reader("study/store.sqlite", "paper report --out study", ("study/",)),
-    Reader("study/store.sqlite", _RUN, ("study/",)),
+    Reader("study/store.sqlite", PAPER, ("study/",)),
 )
 DAMAGE: dict[str, Callable[[bytes, Random], bytes]] = {
     ".json": mutations.damaged_json,
@@ -99,52 +98,23 @@ DAMAGE: dict[str, Callable[[bytes, Random], bytes]] = {
 }
 
 
-class Place:
-    """A folder with all valid files, deep enough to see a name that leads upwards."""
-
-    def __init__(self, root: Path, valid: dict[str, bytes], figures: Figures) -> None:
-        self.root = root
-        self.valid = valid
-        self.figures = figures
-
-    @property
-    def folder(self) -> Path:
-        return self.root / "deep" / "down"
-
-    def damaged(self, reader: Reader, data: bytes) -> None:
-        """The command on its file with that content."""
-        self._fresh()
-        (self.folder / reader.file).write_bytes(data)
-        self.hold(reader)
-
-    def hold(self, reader: Reader) -> int:
-        self.figures.add("inputs")
-        writes = tuple(f"deep/down/{name}" for name in reader.writes)
-        words = reader.words.split()
-        return attempt(self.root, self.folder, *words, writes=writes).code
-
-    def _fresh(self) -> None:
-        shutil.rmtree(self.root)
-        for name, data in self.valid.items():
-            path = self.folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
+def hold(place: Place, reader: Reader) -> int:
+    """The command in that folder as it is."""
+    place.figures.add("inputs")
+    return place.attempt(reader.words, reader.writes).code
 
 
-@pytest.fixture
-def place(
-    tmp_path_factory: pytest.TempPathFactory, valid: dict[str, bytes], figures: Figures
-) -> Iterator[Place]:
-    made = Place(tmp_path_factory.mktemp("place"), valid, figures)
-    made._fresh()
-    yield made
-    shutil.rmtree(made.root)
+def damaged(place: Place, reader: Reader, data: bytes) -> None:
+    """The command on its file with that content."""
+    place.fresh()
+    (place.folder / reader.file).write_bytes(data)
+    hold(place, reader)
 
 
 @pytest.mark.parametrize("reader", READERS, ids=str)
 def test_valid_files_are_read(place: Place, reader: Reader) -> None:
     """Else all that follows would only see that everything is refused."""
-    assert place.hold(reader) == 0
+    assert hold(place, reader) == 0
 
 
 @pytest.mark.parametrize("reader", READERS, ids=str)
@@ -158,17 +128,17 @@ def test_damaged_structure(place: Place, reader: Reader) -> None:
         suppress_health_check=list(HealthCheck),
     )
     @given(st.randoms(use_true_random=False))
-    def hold(rng: Random) -> None:
-        place.damaged(reader, damage(place.valid[reader.file], rng))
+    def damage_it(rng: Random) -> None:
+        damaged(place, reader, damage(place.valid[reader.file], rng))
 
-    hold()
+    damage_it()
 
 
 @pytest.mark.parametrize("reader", READERS, ids=str)
 def test_random_bytes(place: Place, reader: Reader) -> None:
     rng = Random(zlib.crc32(str(reader).encode()))
     for _ in range(BYTES):
-        place.damaged(reader, mutations.damaged_bytes(place.valid[reader.file], rng))
+        damaged(place, reader, mutations.damaged_bytes(place.valid[reader.file], rng))
 
 
 def _empty(path: Path) -> None:
@@ -209,8 +179,8 @@ def _other_encoding(path: Path) -> None:
 )
 def test_no_such_file(place: Place, spoil: Callable[[Path], None]) -> None:
     for reader in READERS:
-        place._fresh()
+        place.fresh()
         spoil(place.folder / reader.file)
-        code = place.hold(reader)
-        new_store = reader.words == _RUN and spoil in (_empty, _gone, _dangling)
+        code = hold(place, reader)
+        new_store = reader.words == PAPER and spoil in (_empty, _gone, _dangling)
         assert code == (0 if new_store else 2), reader

@@ -146,8 +146,36 @@ def test_changed_numbers_are_found(filled):
     needle = np.arange(200.0)[100:110].tobytes()
     assert data.count(needle) == 120
     filled.write_bytes(data.replace(needle, needle[::-1], 1))
-    with Store(filled, "v1") as store, pytest.raises(StoreError, match="damaged: run"):
+    with (
+        Store(filled, "v1", create=False) as store,
+        pytest.raises(StoreError, match="damaged: run"),
+    ):
         store.curves([configuration(of).key for of in range(3)], 40)
+
+
+@pytest.mark.parametrize("change", ["number = number + 100", "seed = 1", "key = x'ff'"])
+def test_what_is_damaged_is_not_written_to(filled, change):
+    """A run that nobody would look for, else it would be done and written again."""
+    file = sqlite3.connect(filled)
+    file.execute("PRAGMA foreign_keys = OFF")
+    file.execute(
+        f"UPDATE run SET {change} WHERE number = 3 AND key = ?", (configuration(0).key,)
+    )
+    file.commit()
+    file.close()
+    before = filled.read_bytes()
+    with pytest.raises(StoreError, match="damaged: run"):
+        Store(filled, "v1")
+    assert filled.read_bytes() == before
+
+
+def test_a_message_of_sqlite_that_is_no_text(filled):
+    data = filled.read_bytes()
+    name = b"CREATE TABLE run"
+    assert data.count(name) == 1
+    filled.write_bytes(data.replace(name, b"CREATE TABLE\xca\xfe\xcaun"))
+    with pytest.raises(StoreError, match="damaged"):
+        Store(filled, "v1")
 
 
 def test_a_random_damage_is_an_error_or_does_not_show(filled):

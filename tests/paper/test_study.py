@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from dpbraid import DpbraidError, InvalidParameterError
@@ -10,7 +11,7 @@ from dpbraid.mechanism import Placement
 from dpbraid.paper import panels, results, study, sweep
 from dpbraid.paper.options import CreditCardOptions
 from dpbraid.paper.panels import PANELS, Algorithm
-from dpbraid.paper.store import Store, StoreError
+from dpbraid.paper.store import Configuration, Run, Store, StoreError
 from dpbraid.paper.study import Folder, Study, StudyError
 from dpbraid.paper.sweep import Settings
 
@@ -208,9 +209,14 @@ def test_no_study(tmp_path):
 def test_a_fresh_start_removes_runs_and_nothing_else(tmp_path):
     folder = Folder(tmp_path)
     folder.clear()  # nothing is there
-    Store(folder.store, "v1").close()
-    folder.clear()
-    assert not folder.store.exists()
+    configuration = Configuration.of({"a": 1}, guarantee_void=False)
+    with Store(folder.store, "v1") as store, Store(folder.store, "v2") as other:
+        other.write([Run(configuration, 0, "seed", 1.0, np.zeros(2))])
+        folder.clear()  # while others have it open
+        store.write([Run(configuration, 1, "seed", 1.0, np.zeros(2))])
+        assert other.done() == set()
+        assert store.done() == {(configuration.key, 1)}
+    folder.store.unlink()
     folder.store.write_text("my notes")
     with pytest.raises(StoreError, match="no result store"):
         folder.clear()

@@ -41,6 +41,7 @@ from dpbraid.engine.threads import one_blas_thread
 from dpbraid.mechanism import Mechanism
 from dpbraid.orders import Incremental
 from dpbraid.privacy.certificate import Certificate
+from dpbraid.privacy.gaussian import gaussian_epsilon
 from dpbraid.rows import Rows
 
 Array = NDArray[np.float64]
@@ -81,8 +82,9 @@ class Evidence:
 
     runs: fresh runs a side, on the pair called `neighbours`. mu, epsilon: lower bounds
     that hold together with probability `confidence`; epsilon is at `delta`.
-    false_positives, power: the confidence limits behind mu. fitted_mu: a lower limit if
-    scores are Gaussian with one variance, else an estimate. left, right: the scores.
+    false_positives, power: the confidence limits behind mu. fitted_mu: a lower limit of
+    that confidence if scores are Gaussian with one variance, else an estimate. left,
+    right: the scores.
     """
 
     pilots: tuple[Pilot, ...]
@@ -109,9 +111,12 @@ class Evidence:
         A bound if the trade-off curve of the pair is Gaussian, as it is where losses
         are linear; else an extrapolation.
         """
-        from dpbraid.privacy import gaussian_epsilon
-
         return gaussian_epsilon(self.mu, self.delta)
+
+    @property
+    def fitted_epsilon(self) -> float:
+        """The same for `fitted_mu`, and known as it is."""
+        return gaussian_epsilon(self.fitted_mu, self.delta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +172,7 @@ class Audit:
                 "mu_threshold_test": _finite(found.mu),
                 "epsilon_of_mu_if_gaussian": _finite(found.gaussian_epsilon),
                 "mu_gaussian_fit_estimate": _finite(found.fitted_mu),
+                "epsilon_gaussian_fit_estimate": _finite(found.fitted_epsilon),
                 "ratio_in_mu": _finite(self.ratio),
             },
             "tests": {
@@ -238,7 +244,7 @@ def audit(
         seed=seed,
         seconds=seconds,
         progress=progress,
-        order_known=not claimed.needs_secret_order,
+        order_known=not (claimed.needs_secret_order and order_is_secret(mechanism)),
         releases=releases,
     )
     return Audit(mechanism, claimed, found)
@@ -261,9 +267,9 @@ def gather(
 ) -> Evidence:
     """The evidence alone, as `audit` collects it: it may serve several claims.
 
-    order_known: attack in the order of the table, as is done where the mechanism says
-    that its order is no secret. releases: how many runs of the engine the attacker sees
-    together, as one run of the audit.
+    order_known: attack in the order of the table; else in orders that runs draw, as the
+    mechanism says, and the attacker is not told them. releases: how many runs of the
+    engine the attacker sees together, as one run of the audit.
     """
     _validate.integer(2, runs=runs)
     _validate.integer(1, dimension=dimension)
@@ -278,7 +284,7 @@ def gather(
         pairs = neighbours.neighbours(mechanism, dimension, public=public, rng=rng)
     if not pairs:
         raise InvalidParameterError("pairs must hold at least one pair of neighbours")
-    if order_known or not order_is_secret(mechanism):
+    if order_known:
         mechanism = replace(mechanism, order=Incremental())
     pilot_runs = min(max(round(_PILOT_SHARE * runs), _PILOT_RUNS[0]), _PILOT_RUNS[1])
     total = 2 * (len(pairs) * pilot_runs + runs)
@@ -524,6 +530,12 @@ def _table(audit: Audit) -> str:
             "",
             f"{e.fitted_mu:.4g}",
             "mu from all scores; a bound if they are Gaussian",
+        ),
+        (
+            "  as epsilon",
+            "",
+            f"{e.fitted_epsilon:.4g}",
+            "of that mu; the same",
         ),
     ]
     widths = [max(len(row[i]) for row in rows) for i in range(3)]

@@ -11,16 +11,25 @@ over the runs, whatever the law of the released iterates is:
 - *one run* (Steinke, Nasr and Jagielski 2023, *Privacy Auditing with One (1) Training
   Run*, Corollary 5.4): many rows at once, each replaced or not by a fair coin.
 
-`fitted_mu` is not among them: it takes the scores to be Gaussian.
+`fitted_mu` is not among them: it takes scores to be Gaussian with one variance.
 """
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainccinv, betaincinv, ndtr, ndtri
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import (
+    betainccinv,
+    betaincinv,
+    gammainccinv,
+    gammaincinv,
+    ndtr,
+    ndtri,
+)
 from scipy.stats import binom
 
 from dpbraid.privacy.profile import Curve, GaussianCurve, MinimumCurve
@@ -61,8 +70,6 @@ def claimed_power(curve: Curve, false_positives: float) -> float:
     have one minimum, since hockey-stick divergences are convex in e^epsilon. Wherever
     the search ends it gives a valid, if larger, power.
     """
-    from scipy.optimize import minimize_scalar
-
     if isinstance(curve, MinimumCurve):
         return min(claimed_power(c, false_positives) for c in curve.curves)
     if isinstance(curve, GaussianCurve):
@@ -84,17 +91,35 @@ def claimed_power(curve: Curve, false_positives: float) -> float:
 
 
 def fitted_mu(left: Array, right: Array, error: float) -> float:
-    """Lower limit on mu if both scores are Gaussian with one variance: an estimate.
+    """Lower limit on mu if scores are Gaussian with one variance; else an estimate.
 
-    The standardised difference of the means less its standard error times the normal
-    quantile of `error`.
+    Exact, by Student's t: with as many scores N on either side and a pooled deviation
+    of std * s, s^2 ~ chi^2/(2N - 2), the distance is (mu + sqrt(2/N) z)/s. The limit is
+    the mu at which a distance so large has probability `error`.
     """
     distance = separation(left, right)
     if not math.isfinite(distance):
         return distance
-    runs = min(len(left), len(right))
-    spread = math.sqrt(2 / runs + distance**2 / (4 * runs))
-    return max(distance + float(ndtri(error)) * spread, 0.0)
+    scale = math.sqrt(min(len(left), len(right)) / 2)
+    weights, deviations = _pooled(min(len(left), len(right)))
+    least = distance * scale * deviations
+
+    def excess(center: float) -> float:
+        return float(weights @ ndtr(center - least)) - error
+
+    if excess(0.0) >= 0:
+        return 0.0
+    return float(brentq(excess, 0.0, float(least.max()) + 10)) / scale
+
+
+@lru_cache
+def _pooled(runs: int) -> tuple[Array, Array]:
+    """The law of s of `fitted_mu`: weights, and its values at normal quantiles."""
+    z = np.linspace(-9, 9, 1001)
+    upper = gammainccinv(runs - 1, ndtr(-np.abs(z)))
+    halves = np.where(z > 0, upper, gammaincinv(runs - 1, ndtr(-np.abs(z))))
+    weights = np.exp(-(z**2) / 2)
+    return weights / weights.sum(), np.sqrt(halves / (runs - 1))
 
 
 def separation(left: Array, right: Array) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import NoReturn
 
@@ -75,4 +76,8 @@ def _end(message: str) -> NoReturn:
         line = line[:_LONGEST] + " ..."
     shown = (c if c.isprintable() else ascii(c)[1:-1] for c in line)
     print(f"dpbraid: {''.join(shown)}", file=sys.stderr)
+    try:
+        print(end="", flush=True)
+    except OSError:  # what stdout does not take, the interpreter must not try again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(2)

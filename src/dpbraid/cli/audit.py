@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dpbraid import _json
+from dpbraid._validate import InvalidParameterError
 from dpbraid.cli import guarantee
 from dpbraid.cli.pictures import picture
 from dpbraid.cli.progress import bar
@@ -18,7 +19,10 @@ def command(
     file: Annotated[
         Path, typer.Argument(help="A mechanism, a certificate, or a model with one.")
     ],
-    runs: Annotated[int, typer.Option(help="Fresh runs a side.")] = 1000,
+    runs: Annotated[
+        int | None,
+        typer.Option(help="Fresh runs a side, 1000; with --one-run in all, 1."),
+    ] = None,
     seconds: Annotated[
         float | None, typer.Option(help="Stop after this time with the runs so far.")
     ] = None,
@@ -55,8 +59,9 @@ def command(
 
     if out is not None:
         picture(out)
-        if canaries:
-            raise guarantee.InvalidParameterError("--out does not go with --one-run")
+    for option, given in (("--out", out), ("--seconds", seconds)):
+        if canaries and given is not None:
+            raise InvalidParameterError(f"{option} does not go with --one-run")
     data = _json.read(file)
     subject: Mechanism | Certificate
     if isinstance(data, dict) and "certificate" in data:
@@ -83,8 +88,9 @@ def command(
             "progress": progress,
         }
         if canaries:
-            found = one_run(subject, **shared)
+            found = one_run(subject, runs=1 if runs is None else runs, **shared)
         else:
+            runs = 1000 if runs is None else runs
             found = audit(subject, runs=runs, seconds=seconds, **shared)
     if isinstance(found, Audit) and out is not None:
         from dpbraid.audit.figures import draw

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from dpbraid import _json
+from dpbraid._files import check_writable
 from dpbraid._validate import DpbraidError, InvalidParameterError
 from dpbraid.cli import guarantee
 from dpbraid.cli.rules import Columns, Task
@@ -171,6 +172,7 @@ def command(
         raise InvalidParameterError(
             f"out must be a .json file in a folder, got {str(out)!r}"
         )
+    check_writable(out)  # before anything is charged for it
     if public is not None and public.exists() and public.samefile(private):
         raise InvalidParameterError(
             f"the private and the public table are one file, {public}: what is learned "

@@ -199,7 +199,8 @@ class Blocked:
         self, table: Table, rows: RowNumbers, eta: Array, scales: Array, noisy: bool
     ) -> None:
         d, count = self._X.shape
-        size = min(self._batch, len(rows), costs.MAX_ROWS)
+        most = max(costs.MAX_ROWS, costs.WIDE_NUMBERS // (d + count))
+        size = min(self._batch, len(rows), most)
         size = max(1, min(size, costs.PIECE // (4 * d * count)))
         A = np.empty((size, d), self._X.dtype)
         M = np.empty((size, count), self._X.dtype)

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 PIECE = 20_000_000
 # Rows that are copied side by side for the matrix products.
 MAX_ROWS = 256
+# Short rows of a wide minibatch: more of them, up to so many numbers (256 kB), since
+# each piece costs a few microseconds of Python.
+WIDE_NUMBERS = 2**15
 # Numbers at once where a grid computes its objective values.
 EVALUATED = 2**17
 # From this many columns on, steps without noise take two rows in one pass.

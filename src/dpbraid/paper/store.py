@@ -28,6 +28,8 @@ Array = NDArray[np.float64]
 
 _APPLICATION = 0x64706272  # "dpbr"
 _FORMAT = 1
+# sqlite3 raises the second one where a message quotes a damaged name.
+_DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
 _TABLES = (
     """CREATE TABLE configuration (
     key TEXT PRIMARY KEY,           -- sha256 of json
@@ -95,6 +97,12 @@ class Store:
         if not create and not (self.path.is_file() and self.path.stat().st_size):
             raise StoreError(f"there is no store {path}: run `dpbraid paper` first")
         self._file = _connect(self.path)
+        if create:
+            try:
+                self._check_runs()  # what is damaged must not be written to
+            except StoreError:
+                self.close()
+                raise
 
     def __enter__(self) -> Self:
         return self
@@ -135,6 +143,16 @@ class Store:
         except sqlite3.Error as error:
             raise StoreError(f"cannot write to {self.path}: {error}") from None
 
+    def clear(self) -> None:
+        """Delete all runs of all versions; the file stays, others may have it open."""
+        try:
+            with self._file:
+                self._file.execute("BEGIN IMMEDIATE")
+                self._file.execute("DELETE FROM run")
+                self._file.execute("DELETE FROM configuration")
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot write to {self.path}: {error}") from None
+
     def curves(self, keys: Iterable[str], runs: int) -> dict[str, Array]:
         """The objectives of runs 0..runs-1, shape (runs, K + 1), where all are there.
 
@@ -150,14 +168,7 @@ class Store:
             if len(rows) < runs:
                 continue
             for number, seed, blob, digest in rows:
-                typed = isinstance(seed, str) and isinstance(blob, bytes)
-                if not typed or digest != _digest(
-                    key, number, seed, self.version, blob
-                ):
-                    raise StoreError(
-                        f"{self.path} is damaged: run {number} of {key[:12]} is not "
-                        "what was written; move the file away and run again"
-                    )
+                self._check_run(key, number, seed, self.version, blob, digest)
             found[key] = np.array([np.frombuffer(row[2], dtype="<f8") for row in rows])
         return found
 
@@ -166,6 +177,21 @@ class Store:
         query = "SELECT total(seconds) FROM run WHERE key = ? AND version = ?"
         times = [self._rows(query, (key, self.version))[0][0] for key in set(keys)]
         return float(sum(times))
+
+    def _check_runs(self) -> None:
+        query = "SELECT key, number, seed, version, objectives, digest FROM run"
+        for row in self._rows(query, ()):
+            self._check_run(*row)
+
+    def _check_run(
+        self, key: Any, number: Any, seed: Any, version: Any, blob: Any, digest: Any
+    ) -> None:
+        typed = isinstance(seed, str) and isinstance(blob, bytes)
+        if not typed or digest != _digest(key, number, seed, version, blob):
+            raise StoreError(
+                f"{self.path} is damaged: run {number} of {str(key)[:12]} is not what "
+                "was written; move the file away and run again"
+            )
 
     def _row(self, run: Run) -> tuple[Any, ...]:
         key = run.configuration.key
@@ -176,12 +202,12 @@ class Store:
     def _rows(self, query: str, values: tuple[Any, ...]) -> list[Any]:
         try:
             return self._file.execute(query, values).fetchall()
-        except sqlite3.DatabaseError as error:
+        except _DAMAGE as error:
             raise _damaged(self.path, error) from None
 
 
 def _digest(key: str, number: int, seed: str, version: str, blob: bytes) -> bytes:
-    head = "\n".join((key, str(number), seed, version)).encode()
+    head = "\n".join((str(key), str(number), seed, str(version))).encode()
     return hashlib.blake2b(head + b"\n" + blob, digest_size=16).digest()
 
 
@@ -201,7 +227,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     except sqlite3.OperationalError as error:  # read-only, locked, full
         file.close()
         raise StoreError(f"cannot open {path}: {error}") from None
-    except sqlite3.DatabaseError as error:
+    except _DAMAGE as error:
         file.close()
         raise _damaged(path, error) from None
     except StoreError:

@@ -73,8 +73,8 @@ class Folder:
     def clear(self) -> None:
         """Remove the runs; a file there that is no store is an error and stays."""
         if self.store.exists():
-            Store(self.store, version="").close()
-            self.store.unlink()
+            with Store(self.store, version="") as store:
+                store.clear()
 
 
 @dataclass(frozen=True)

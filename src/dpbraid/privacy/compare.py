@@ -6,12 +6,14 @@ noise), and the std of all noise in the release if nothing contracts it.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpbraid import _validate
+from dpbraid._files import write_atomically
 from dpbraid.losses import Logistic
 from dpbraid.mechanism import Mechanism, Placement, dp, interleaved, nearest, priv_pub
 from dpbraid.orders import Incremental, Order, Reshuffle, ShuffleOnce
@@ -204,7 +206,9 @@ def draw(setting: Setting, epsilon: float, out: Path) -> None:
     step.set_ylabel("std over learning rate")
     _against_private_rows(private, setting, epsilon)
     figure.legend(loc="outside lower center", ncols=4, fontsize="x-small")
-    figure.savefig(out, dpi=150)
+    content = io.BytesIO()
+    figure.savefig(content, format=out.suffix[1:], dpi=150)
+    write_atomically(out, content.getvalue())
 
 
 def _against_private_rows(axes: Axes, setting: Setting, epsilon: float) -> None:
