@@ -367,7 +367,7 @@ def _curve_cells(result: Result, curve: Curve) -> list[str]:
     exact, guaranteed = _guaranteed(result, best)
     return [
         key + escape(curve.title) + mark,
-        f"{_number(best.final)} ± {best.final_std:.2g}",
+        f"{_number(best.final)} <br>± {best.final_std:.2g}",
         f"{best.final - result.optimum:.4g}",
         f"{best.learning_rate:g}",
         "none"
