@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from scipy import optimize
 from sklearn import linear_model
+from sklearn.datasets import load_diabetes
+from sklearn.preprocessing import StandardScaler
 
 from dpbraid.estimators import (
     PrivateElasticNet,
@@ -165,10 +167,27 @@ def test_converges_to_the_non_private_solution(case: str) -> None:
     make, y, solution, tolerance = CASES[case]
     exact = solution()
     gaps = []
-    for epsilon in (1.0, 1e4, 1e8):
+    for epsilon in (1.0, 1e4, 1e9):
         model = make(epsilon=epsilon, random_state=0).fit(X, y)
         gaps.append(float(np.linalg.norm(parameters(model) - exact)))
         print(f"{case}: epsilon {epsilon:g}, |x - x*| = {gaps[-1]:.2e}")
     assert gaps[-1] <= tolerance * (1 + np.linalg.norm(exact))
-    # what is left is noise, which falls as mu does, about 100 times from 1e4 to 1e8
-    assert gaps[2] < gaps[1] / 10
+    # what is left is noise, which falls as mu does, about 300 times from 1e4 to 1e9
+    assert gaps[2] < gaps[1] / 30
+
+
+def test_converges_where_columns_are_nearly_dependent() -> None:
+    """Two columns of the diabetes data have correlation 0.9."""
+    found = load_diabetes()
+    table = StandardScaler().fit_transform(found.data)
+    target = (found.target - found.target.mean()) / 100
+    exact = linear_model.Ridge(alpha=1.0).fit(table, target).coef_
+    model = PrivateRidge(
+        epsilon=1e8,
+        row_norm=float(np.linalg.norm(table, axis=1).max()),
+        label_bound=float(np.abs(target).max()),
+        random_state=0,
+    )
+    gap = float(np.linalg.norm(model.fit(table, target).coef_ - exact))
+    print(f"diabetes: |x - x*| = {gap:.2e}, |x*| = {np.linalg.norm(exact):.2e}")
+    assert gap <= 1e-2 * np.linalg.norm(exact)

@@ -24,7 +24,7 @@ _UNCLIPPED = 0.8
 _STEPS_BOUND, _STEPS_PUBLIC = 2.0, 4.0
 # Epochs: what a pass over the table allows, between the two.
 _WORK = 1e9
-_EPOCHS = (20, 1000)
+_EPOCHS = (20, 20_000)
 # Minibatches of an epoch, where a step per epoch is too little: up to so many, and for
 # no more than this many steps at 1/L a dimension (rows in all directions: h = L / d).
 _BATCHES = 16

@@ -35,10 +35,11 @@ class PrivateMean(PrivateEstimator):
         X: Any,
         y: Any = None,
         X_public: Any = None,
+        y_public: Any = None,
         charge: Charge | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Fit on private rows (n, d); y is ignored. The rest as in the regressors."""
+        """Fit on private rows (n, d); labels are ignored. Else as in the regressors."""
         self._check_parameters()
         prepared = self._prepare(X, X_public)
         prepared = prepared.only(prepared.whole)
