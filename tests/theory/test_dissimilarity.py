@@ -77,17 +77,26 @@ def test_upper_bounds_hold_for_every_subset_and_x(
         assert mean <= C.last_mean * (1 + 1e-9) + 1e-12
 
 
-@given(seed=st.integers(0, 10_000), loss=st.sampled_from(LOSSES), m=st.integers(1, 5))
+@given(
+    seed=st.integers(0, 10_000),
+    loss=st.sampled_from(LOSSES),
+    radius=st.sampled_from([1.0, math.inf]),
+    m=st.integers(1, 5),
+)
 def test_upper_bounds_hold_for_the_order_of_the_table(
-    seed: int, loss: db.losses.Loss, m: int
+    seed: int, loss: db.losses.Loss, radius: float, m: int
 ) -> None:
     private, public = tables(seed, 5, 2)
     C = dissimilarity_not_private(
-        loss, private, public, m, radius=1.0, table_order=True
+        loss, private, public, m, radius=radius, table_order=True
     )
     assert np.all(C.lower <= C.upper)
+    every = dissimilarity_not_private(loss, private, public, m, radius=radius)
+    assert np.all(C.upper <= every.upper * (1 + 1e-9))
     x = np.random.default_rng(seed).standard_normal(2)
     x /= np.linalg.norm(x)
+    _, squares = brute_force(loss, private, public, m, x)
+    assert np.all(squares <= C.mean_square * (1 + 1e-9) + 1e-12)
     gap = np.cumsum(loss.gradients(x, private.X, private.y, None)[5 - m :], axis=0)
     gap -= np.cumsum(loss.gradients(x, public.X[:m], public.y[:m], None), axis=0)  # type: ignore[index]
     assert np.all(np.linalg.norm(gap, axis=1) <= C.upper * (1 + 1e-9))
@@ -178,11 +187,11 @@ def test_more_samples_never_lower_the_lower_bound() -> None:
         dissimilarity_not_private(
             db.Logistic(), private, public, 20, radius=2.0, samples=samples
         ).lower
-        for samples in (1, 2, 4, 16)
+        for samples in (0, 1, 2, 4, 16)
     ]
     for less, more in itertools.pairwise(lowers):
         assert np.all(less <= more)
-    assert np.any(lowers[0] < lowers[-1])
+    assert np.any(lowers[1] < lowers[-1])
 
 
 @settings(max_examples=40)
@@ -276,20 +285,23 @@ def test_what_does_not_fit_is_refused() -> None:
     ("n", "d", "loss"), [(1000, 784, db.Mean()), (1000, 3072, db.Squared())]
 )
 def test_the_papers_sizes_take_seconds(n: int, d: int, loss: db.losses.Loss) -> None:
-    """MNIST-69 and CIFAR-10 sizes: C_i, L_H and the other constants under 10 s."""
+    """MNIST-69 and CIFAR-10 sizes: both bounds on C_i, then all constants, < 10 s each.
+
+    CPU time of one thread: other jobs on the machine do not count.
+    """
     rng = np.random.default_rng(0)
     X, P = rng.random((2, n, d))
     y, py = rng.integers(0, 10, (2, n)).astype(float)
     private, public = db.Rows.bounded(X, y), db.Rows.bounded(P, py)
-    for schedule in (db.priv_pub, db.interleaved):
-        mechanism = schedule(
-            n, 2, private_fraction=0.5, learning_rate=1e-6, loss=loss,
-            penalty=db.Ball(1.0),
-        )  # fmt: skip
-        x = np.zeros(d)
-        # CPU time of one thread: other jobs on the machine do not count
-        with threadpool_limits(1):
-            started = time.process_time()
-            constants_not_private(mechanism, private, public, minimiser=x)
-            elapsed = time.process_time() - started
-        assert elapsed < 10, elapsed
+    mechanism = db.priv_pub(
+        n, 2, private_fraction=0.5, learning_rate=1e-6, loss=loss, penalty=db.Ball(1.0)
+    )
+    x = np.zeros(d)
+    with threadpool_limits(1):
+        started = time.process_time()
+        dissimilarity_not_private(loss, private, public, n, radius=1.0)
+        between = time.process_time()
+        constants_not_private(mechanism, private, public, minimiser=x)
+        ended = time.process_time()
+    assert between - started < 10
+    assert ended - between < 10

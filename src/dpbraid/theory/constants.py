@@ -129,7 +129,6 @@ def constants_not_private(
     start: Array | None = None,
     radius: float | None = None,
     minimiser: Array | None = None,
-    samples: int = 1,
 ) -> Constants:
     """Measure every constant on the rows: research only, the result is NOT PRIVATE.
 
@@ -162,7 +161,7 @@ def constants_not_private(
         kind = (epoch.private_rows, epoch.public_rows, epoch.public_start)
         if kind not in shared:
             shared[kind] = _epoch_constants(
-                mechanism, epoch, private, public, smoothness, domain, samples
+                mechanism, epoch, private, public, smoothness, domain
             )
         epochs.append(shared[kind])
     return Constants(
@@ -299,7 +298,6 @@ def _epoch_constants(
     public: Rows | None,
     smoothness: Array,
     radius: float,
-    samples: int,
 ) -> EpochConstants:
     loss, n, n_d = mechanism.loss, len(private), epoch.private_rows
     table_order = isinstance(mechanism.order, Incremental)
@@ -324,7 +322,7 @@ def _epoch_constants(
         public_start=epoch.public_start,
         radius=radius,
         table_order=table_order,
-        samples=samples,
+        samples=0,
     )
     # a fresh order is independent of the point it is applied at: mean squares do
     fresh = isinstance(mechanism.order, Reshuffle)

@@ -77,8 +77,8 @@ def dissimilarity_not_private(
 
     radius: the domain is the ball |x| <= radius around 0; infinite for all of R^d.
     table_order: the private rows come in the order of the table (IG). samples: number
-    of sampled directions, from `seed`, behind the lower bound; more never lowers it.
-    The result is NOT PRIVATE.
+    of sampled directions, from `seed`, behind the lower bound; more never lowers it,
+    and it is 0 without any. The result is NOT PRIVATE.
     """
     n = len(private)
     if not 0 <= public_rows <= n:
@@ -200,22 +200,27 @@ def _margin(
     n, m = len(A), len(P)
     t = np.arange(1, m + 1)
     slopes = largest_slopes(loss, A, y, radius)
-    sums = _Sums(loss, A, y, P, py, slopes, largest_slopes(loss, P, py, radius), radius)
+    public_slopes = largest_slopes(loss, P, py, radius)
+    sums = _Sums(loss, A, y, P, py, slopes, public_slopes, radius, table_order)
     upper = np.minimum(sums.by_length(), sums.by_singular_value())
-    reason = "slopes at their bound, longest rows or singular values"
+    rows = "the order's rows" if table_order else "longest rows"
+    reason = f"slopes at their bound, {rows} or singular values"
     if math.isfinite(radius):
         upper = np.minimum(upper, sums.from_zero())
         reason += ", or value at 0 plus radius times curvature"
     lengths = slopes * np.linalg.norm(A, axis=1)
     variance = float(np.mean(lengths**2))
     middle = sums.middle()
-    square = np.minimum(upper**2, middle**2 + _spread(t, n, variance))
+    square = middle**2 + _spread(t, n, variance)
+    if not table_order:  # else upper is for one order
+        square = np.minimum(square, upper**2)
     exact = np.zeros(m, dtype=np.bool_)
     fixed = m == n or table_order
     if fixed:
         last, exact[-1], how = _fixed_subset(loss, A, y, P, py, radius)
         upper[-1] = min(upper[-1], last)
-        square[-1] = upper[-1] ** 2
+        if m == n:
+            square[-1] = upper[-1] ** 2
         reason += f"; C_n: {how}"
     last_mean = min(float(middle[-1]), float(upper[-1]))
     if not fixed and isinstance(loss, Squared) and math.isfinite(radius):
@@ -228,7 +233,10 @@ def _margin(
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """Bounds on |sum_T s_i a_i - sum_{j<=t} s_j p_j| for every t at once."""
+    """Bounds on |sum_T s_i a_i - sum_{j<=t} s_j p_j| for every t at once.
+
+    T: any t rows, or in table order the first t of the last m.
+    """
 
     loss: MarginLoss
     A: Array
@@ -238,6 +246,7 @@ class _Sums:
     slopes: Array
     public_slopes: Array
     radius: float
+    table_order: bool
 
     @cached_property
     def values(self) -> tuple[float, float]:
@@ -246,14 +255,14 @@ class _Sums:
 
     def by_length(self) -> Array:
         """Triangle inequality over rows, the longest t private ones."""
-        mine = _largest_sums(self.slopes * np.linalg.norm(self.A, axis=1), len(self.P))
+        mine = self._largest_sums(self.slopes * np.linalg.norm(self.A, axis=1))
         theirs = np.cumsum(self.public_slopes * np.linalg.norm(self.P, axis=1))
         total: Array = mine + theirs
         return total
 
     def by_singular_value(self) -> Array:
         """|A_T' s_T| <= |A| |s_T|."""
-        mine = np.sqrt(_largest_sums(self.slopes**2, len(self.P)))
+        mine = np.sqrt(self._largest_sums(self.slopes**2))
         theirs = np.sqrt(np.cumsum(self.public_slopes**2))
         total: Array = self.values[0] * mine + self.values[1] * theirs
         return total
@@ -276,11 +285,15 @@ class _Sums:
     def from_zero(self) -> Array:
         """Value at 0, plus radius times the Hessian of the difference."""
         m = len(self.P)
-        t = np.arange(1, m + 1)
         G = _gradients_at_zero(self.loss, self.A, self.y)
-        value = np.linalg.norm(self._middle_at_zero(), axis=1)
-        value = value + _subset_deviation(G - G.mean(axis=0), t)
-        largest = _largest_sums(np.sum(self.A**2, axis=1), m)
+        if self.table_order:
+            theirs = _gradients_at_zero(self.loss, self.P, self.py)
+            value = np.linalg.norm(np.cumsum(G[-m:] - theirs, axis=0), axis=1)
+        else:
+            value = np.linalg.norm(self._middle_at_zero(), axis=1)
+            t = np.arange(1, m + 1)
+            value = value + _subset_deviation(G - G.mean(axis=0), t)
+        largest = self._largest_sums(np.sum(self.A**2, axis=1))
         mine = np.minimum(self.values[0] ** 2, largest)
         hessian = self._psd_difference(mine, self.values[1] ** 2)
         bound: Array = value + self.radius * hessian
@@ -293,6 +306,13 @@ class _Sums:
         middle: Array = t * G.mean(axis=0) - sums
         return middle
 
+    def _largest_sums(self, values: Array) -> Array:
+        """The largest sum of t values of private rows that an order allows."""
+        m = len(self.P)
+        allowed = values[-m:] if self.table_order else -np.sort(-values)[:m]
+        sums: Array = np.cumsum(allowed)
+        return sums
+
     def _psd_difference(self, mine: Array, theirs: float) -> Array:
         """|H - H'| <= max(|H|, |H'|) for positive semidefinite H, H'."""
         of_public = np.minimum(theirs, np.cumsum(np.sum(self.P**2, axis=1)))
@@ -302,11 +322,6 @@ class _Sums:
 
 def _gradients_at_zero(loss: MarginLoss, X: Array, y: Array) -> Array:
     return loss.gradients(np.zeros(X.shape[1]), X, y, None)
-
-
-def _largest_sums(values: Array, m: int) -> Array:
-    sums: Array = np.cumsum(-np.sort(-values))[:m]
-    return sums
 
 
 def _fixed_subset(
@@ -322,7 +337,7 @@ def _fixed_subset(
         return quadratic.largest_on_ball(radius), True, "quadratic on a ball"
     slopes = largest_slopes(loss, A, y, radius)
     public_slopes = largest_slopes(loss, P, py, radius)
-    sums = _Sums(loss, A, y, P, py, slopes, public_slopes, radius)
+    sums = _Sums(loss, A, y, P, py, slopes, public_slopes, radius, table_order=True)
     bound = min(float(sums.by_length()[-1]), float(sums.by_singular_value()[-1]))
     if math.isinf(radius):
         return bound, False, "slopes at their bound"
@@ -454,7 +469,7 @@ def _sampled(
     rng = np.random.default_rng(seed)
     best = np.zeros(m)
     reach = radius if math.isfinite(radius) else 10.0
-    for sample in range(max(samples, 1)):
+    for sample in range(samples):
         x = np.zeros(d)
         if sample and not isinstance(loss, Mean):
             x = rng.standard_normal(d)
