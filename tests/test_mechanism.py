@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -53,6 +55,23 @@ def test_numpy_numbers_make_the_same_mechanism() -> None:
         assert made.dumps() == reference.dumps()
 
 
+def test_small_numpy_integers_do_not_wrap_around() -> None:
+    one = db.Epoch(np.uint8(200), np.uint8(56), 0.1, 0.0)
+    assert one.rows == 256
+    made = db.alternating(np.int8(100), np.int8(120), private_fraction=0.5, **COMMON)
+    assert made == db.alternating(100, 120, private_fraction=0.5, **COMMON)
+    half = np.float16(0.5)  # half of 200 000 is beyond float16
+    assert db.interleaved(200_000, 1, private_fraction=half, **COMMON).epochs[
+        0
+    ] == db.Epoch(100_000, 100_000, 0.1, 1.0)
+
+
+def test_a_zero_has_no_sign() -> None:
+    plus, minus = (db.dp(3, 2, noise_std=z, **COMMON) for z in (0.0, -0.0))
+    assert repr(plus) == repr(minus)
+    assert plus.dumps() == minus.dumps()
+
+
 def test_repr_is_short_for_many_epochs() -> None:
     text = repr(db.priv_pub(100, 500, private_fraction=0.5, **COMMON))
     assert "250 * Epoch(private_rows=100, public_rows=0, " in text
@@ -70,7 +89,7 @@ def test_the_schema_is_checked() -> None:
         ({"epochs": [{"repeat": 10**9}]}, "epoch takes exactly the fields"),
         ({"loss": {"kind": "cubed"}}, "loss kind must be one of mean, squared"),
         ({"loss": {"kind": "huber"}}, "loss 'huber' takes exactly the fields"),
-        ({"n": "three"}, "n must be an integer >= 1, got 'three'"),
+        ({"n": "three"}, r"n must be an integer in \[1, 9\d+\], got 'three'"),
         ({"clip_norm": 10**400}, "clip_norm must be a finite number > 0"),
     ):
         with pytest.raises(db.InvalidParameterError, match=message):
@@ -136,8 +155,9 @@ def test_only_epochs_with_private_rows_are_noisy() -> None:
 
 
 def test_a_rate_an_epoch() -> None:
-    made = db.dp(3, 3, loss=db.Squared(), learning_rate=[0.3, 0.2, 0.1])
-    assert [e.learning_rate for e in made.epochs] == [0.3, 0.2, 0.1]
+    for rates in ([0.3, 0.2, 0.1], (0.3, 0.2, 0.1), np.array([0.3, 0.2, 0.1])):
+        made = db.dp(3, 3, loss=db.Squared(), learning_rate=rates)
+        assert [e.learning_rate for e in made.epochs] == [0.3, 0.2, 0.1]
 
 
 def test_steps_and_prox_steps() -> None:
@@ -193,6 +213,11 @@ def interleaved(**change: Any) -> db.Mechanism:
     return db.interleaved(**{**fields, **change})
 
 
+N = "n must be an integer in [1, 9223372036854775807]"
+EPOCHS = "epochs must be an integer in [1, 1000000]"
+RATE = "learning_rate must be a finite number > 0"
+
+
 @pytest.mark.parametrize(
     ("make", "change", "message"),
     [
@@ -226,8 +251,37 @@ def interleaved(**change: Any) -> db.Mechanism:
             "noise_std must be 0 in an epoch without private rows where placement is "
             "'epoch_end', got 1.0",
         ),
-        (mechanism, {"n": 0}, "n must be an integer >= 1, got 0"),
-        (mechanism, {"n": True}, "n must be an integer >= 1, got True"),
+        (epoch, {"learning_rate": np.bool_(True)}, f"{RATE}, got True"),
+        (epoch, {"learning_rate": "0.1"}, f"{RATE}, got '0.1'"),
+        (epoch, {"learning_rate": np.float32("nan")}, f"{RATE}, got nan"),
+        (epoch, {"learning_rate": Decimal("0.1")}, f"{RATE}, got Decimal('0.1')"),
+        # positive, but zero as a float
+        (
+            epoch,
+            {"learning_rate": Fraction(1, 10**400)},
+            f"{RATE}, got Fraction(1, 1{'0' * 47}...",
+        ),
+        (
+            epoch,
+            {"learning_rate": 10**5000},
+            f"{RATE}, got a number of more than 4300 digits",
+        ),
+        (
+            epoch,
+            {"public_rows": 2**63},
+            "private_rows + public_rows + public_start must be at most "
+            "9223372036854775807 in every epoch, got 9223372036854775810",
+        ),
+        (mechanism, {"n": 0}, f"{N}, got 0"),
+        (mechanism, {"n": True}, f"{N}, got True"),
+        (mechanism, {"n": 4.0}, f"{N}, got 4.0"),
+        (mechanism, {"n": 2**63}, f"{N}, got 9223372036854775808"),
+        (mechanism, {"epochs": 3}, "epochs must hold Epoch objects, got 3"),
+        (
+            mechanism,
+            {"epochs": epoch()},
+            "epochs must hold Epoch objects, got a value of type Epoch",
+        ),
         (
             mechanism,
             {"batch_size": 5},
@@ -260,16 +314,37 @@ def interleaved(**change: Any) -> db.Mechanism:
         (
             mechanism,
             {"order": None},
-            "order must be a Order, one of incremental, shuffle_once, reshuffle, "
+            "order must be an Order, one of incremental, shuffle_once, reshuffle, "
             "shuffle_buffer, got None",
         ),
-        (interleaved, {"epochs": 0}, "epochs must be an integer >= 1, got 0"),
-        (interleaved, {"n": 0}, "n must be an integer >= 1, got 0"),
+        (
+            mechanism,
+            {"public_order": db.Reshuffle},
+            "public_order must be an Order, one of incremental, shuffle_once, "
+            "reshuffle, shuffle_buffer, got the class Reshuffle",
+        ),
+        (interleaved, {"epochs": 0}, f"{EPOCHS}, got 0"),
+        (interleaved, {"epochs": 2.0}, f"{EPOCHS}, got 2.0"),
+        (interleaved, {"epochs": 10**15}, f"{EPOCHS}, got 1000000000000000"),
+        (interleaved, {"n": 0}, f"{N}, got 0"),
+        (interleaved, {"n": 10**30}, f"{N}, got {10**30}"),
         (
             interleaved,
             {"private_fraction": 1.2},
             "private_fraction must be a number in [0, 1], got 1.2",
         ),
+        (
+            interleaved,
+            {"private_fraction": float("nan")},
+            "private_fraction must be a number in [0, 1], got nan",
+        ),
+        (
+            interleaved,
+            {"private_fraction": True},
+            "private_fraction must be a number in [0, 1], got True",
+        ),
+        (interleaved, {"learning_rate": "0.1"}, f"{RATE}, got '0.1'"),
+        (interleaved, {"learning_rate": [0.1, None, 0.1]}, f"{RATE}, got None"),
         (
             interleaved,
             {"learning_rate": [0.1, 0.2]},
@@ -288,3 +363,55 @@ def test_bad_parameters_are_one_sentence(
     with pytest.raises(db.InvalidParameterError) as error:
         make(**change)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [db.interleaved, db.priv_pub, db.pub_priv, db.alternating],
+    ids=lambda f: f.__name__,
+)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"private_fraction": -0.1},
+            "private_fraction must be a number in [0, 1], got ",
+        ),
+        ({"n": 0}, N),
+        ({"epochs": 0}, EPOCHS),
+    ],
+)
+def test_every_schedule_refuses(
+    schedule: Callable[..., Any], change: dict[str, Any], message: str
+) -> None:
+    fields = {"n": 4, "epochs": 3, "private_fraction": 0.5, **COMMON, **change}
+    with pytest.raises(db.InvalidParameterError) as error:
+        schedule(**fields)
+    assert str(error.value).startswith(message)
+
+
+SECRET = np.array([[12345.678, 1.0], [2.0, 3.0]])
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda: db.dp(SECRET, 2, **COMMON),
+        lambda: db.dp(2, SECRET, **COMMON),
+        lambda: db.dp(2, 2, loss=SECRET, learning_rate=0.1),
+        lambda: db.dp(2, 2, loss=db.Squared(), learning_rate=SECRET),
+        lambda: db.priv_pub(2, 2, private_fraction=SECRET, **COMMON),
+        lambda: db.Mechanism(n=2, epochs=SECRET, loss=db.Squared()),
+        lambda: db.Ridge(SECRET),
+        lambda: db.FreeLast(SECRET),
+        lambda: db.ShuffleBuffer(SECRET),
+        lambda: db.Rows.bounded(np.eye(2), row_norm=SECRET),
+        lambda: db.Mechanism.from_json({"schema": SECRET}),
+    ],
+)
+def test_a_table_in_the_place_of_a_parameter_is_not_printed(
+    mistake: Callable[[], Any],
+) -> None:
+    with pytest.raises(db.InvalidParameterError) as error:
+        mistake()
+    assert "12345" not in str(error.value)

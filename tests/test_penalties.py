@@ -113,7 +113,7 @@ def test_the_balls_diameter() -> None:
         (lambda: db.Lasso(0), "weight must be a finite number > 0, got 0"),
         (lambda: db.ElasticNet(1, np.nan), "l2 must be a finite number > 0, got nan"),
         (lambda: db.Ball(np.inf), "radius must be a finite number > 0, got inf"),
-        (lambda: db.Box(1, 1), "lower must be below upper, got lower=1, upper=1"),
+        (lambda: db.Box(1, 1), "lower must be below upper, got lower=1.0, upper=1.0"),
         (lambda: db.Huber(0), "transition must be a finite number > 0, got 0"),
         (lambda: db.SmoothedHinge("1"), "width must be a finite number > 0, got '1'"),
     ],

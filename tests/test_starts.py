@@ -28,6 +28,7 @@ def test_given_is_checked() -> None:
         (None, "start is missing"),
         (np.zeros(3), r"shape \(2,\), got shape \(3,\)"),
         (np.array([np.nan, 0]), "start must be a finite array"),
+        (["a", "b"], r"start must be a finite array .*, got a value of type list"),
         (np.array([6.0, 0]), r"start must have norm <= 5.0 .*, got 6.0"),
     ):
         with pytest.raises(db.InvalidParameterError, match=message):

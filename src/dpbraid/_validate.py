@@ -2,7 +2,8 @@
 
 The keyword name becomes the name in the message, so a call reads like the rule it
 enforces: ``positive(learning_rate=eta)``. Only public parameters come through here;
-a message never carries anything computed from private rows.
+a message never carries anything computed from private rows, not even where a caller
+mixed up a table and a parameter (see ``shown``).
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 _E = TypeVar("_E", bound=StrEnum)
+# Characters of a value that a message prints.
+_SHOWN = 60
 
 
 class DpbraidError(ValueError):
@@ -24,6 +27,21 @@ class DpbraidError(ValueError):
 
 class InvalidParameterError(DpbraidError):
     """A public parameter is outside of its allowed range."""
+
+
+def shown(value: Any) -> str:
+    """A value as messages print it: one number or text, shortened; else its type."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if value is not None and not isinstance(value, numbers.Number | str):
+        return f"a value of type {type(value).__name__}"
+    try:
+        text = repr(value)
+    except ValueError:  # Python prints no longer integers
+        return "a number of more than 4300 digits"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def integer(minimum: int, maximum: int | None = None, **values: Any) -> None:
@@ -37,7 +55,7 @@ def integer(minimum: int, maximum: int | None = None, **values: Any) -> None:
             or (maximum is not None and value > maximum)
         ):
             raise InvalidParameterError(
-                f"{name} must be an integer {allowed}, got {value!r}"
+                f"{name} must be an integer {allowed}, got {shown(value)}"
             )
 
 
@@ -59,16 +77,16 @@ def finite(**values: Any) -> None:
     for name, value in values.items():
         if not _finite(value):
             raise InvalidParameterError(
-                f"{name} must be a finite number, got {value!r}"
+                f"{name} must be a finite number, got {shown(value)}"
             )
 
 
 def positive(**values: Any) -> None:
     """Each value is a finite number > 0."""
     for name, value in values.items():
-        if not _finite(value) or value <= 0:
+        if not _finite(value) or float(value) <= 0:
             raise InvalidParameterError(
-                f"{name} must be a finite number > 0, got {value!r}"
+                f"{name} must be a finite number > 0, got {shown(value)}"
             )
 
 
@@ -77,7 +95,7 @@ def nonnegative(**values: Any) -> None:
     for name, value in values.items():
         if not _finite(value) or value < 0:
             raise InvalidParameterError(
-                f"{name} must be a finite number >= 0, got {value!r}"
+                f"{name} must be a finite number >= 0, got {shown(value)}"
             )
 
 
@@ -86,16 +104,16 @@ def in_range(low: float, high: float, **values: Any) -> None:
     for name, value in values.items():
         if not _finite(value) or not low <= value <= high:
             raise InvalidParameterError(
-                f"{name} must be a number in [{low:g}, {high:g}], got {value!r}"
+                f"{name} must be a number in [{low:g}, {high:g}], got {shown(value)}"
             )
 
 
 def probability(**values: Any) -> None:
     """Each value is a number strictly between 0 and 1."""
     for name, value in values.items():
-        if not _finite(value) or not 0 < value < 1:
+        if not _finite(value) or not 0 < float(value) < 1:
             raise InvalidParameterError(
-                f"{name} must be a number strictly between 0 and 1, got {value!r}"
+                f"{name} must be a number strictly between 0 and 1, got {shown(value)}"
             )
 
 
@@ -103,14 +121,16 @@ def boolean(**values: Any) -> None:
     """Each value is True or False."""
     for name, value in values.items():
         if not isinstance(value, bool):
-            raise InvalidParameterError(f"{name} must be True or False, got {value!r}")
+            raise InvalidParameterError(
+                f"{name} must be True or False, got {shown(value)}"
+            )
 
 
 def text(**values: Any) -> None:
     """Each value is a text with something in it."""
     for name, value in values.items():
         if not isinstance(value, str) or not value.strip():
-            raise InvalidParameterError(f"{name} must be a text, got {value!r}")
+            raise InvalidParameterError(f"{name} must be a text, got {shown(value)}")
 
 
 def choice(enum: type[_E], **values: Any) -> _E:
@@ -121,7 +141,7 @@ def choice(enum: type[_E], **values: Any) -> _E:
     except ValueError:
         allowed = ", ".join(repr(member.value) for member in enum)
         raise InvalidParameterError(
-            f"{name} must be one of {allowed}, got {value!r}"
+            f"{name} must be one of {allowed}, got {shown(value)}"
         ) from None
 
 
@@ -129,11 +149,11 @@ def plain(instance: Any) -> None:
     """Turn the numbers of a frozen dataclass into Python's own int and float.
 
     Equal descriptions then print, hash and serialise alike, whether they were built
-    from NumPy scalars or an integer where the field is a float.
+    from NumPy scalars, an integer where the field is a float, or a zero with a sign.
     """
     for field in dataclasses.fields(instance):
         value: Any = getattr(instance, field.name)
         if not _number(value):
             continue
-        plain_value = int(value) if field.type == "int" else float(value)
+        plain_value = int(value) if field.type == "int" else float(value) + 0.0
         object.__setattr__(instance, field.name, plain_value)

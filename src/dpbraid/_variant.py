@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar, Self
 
-from dpbraid._validate import InvalidParameterError
+from dpbraid._validate import InvalidParameterError, shown
 
 
 class Variant:
@@ -38,7 +38,7 @@ class Variant:
         if variant is None:
             raise InvalidParameterError(
                 f"{cls.__name__.lower()} kind must be one of {', '.join(cls._kinds)}, "
-                f"got {kind!r}"
+                f"got {shown(kind)}"
             )
         return variant
 
@@ -53,7 +53,7 @@ class Variant:
         family = cls.__name__.lower()
         if not isinstance(data, dict) or not isinstance(data.get("kind"), str):
             raise InvalidParameterError(
-                f"{family} must be an object with a 'kind', got {data!r}"
+                f"{family} must be an object with a 'kind', got {shown(data)}"
             )
         variant: Any = cls.of_kind(data["kind"])
         names = {f.name for f in dataclasses.fields(variant)}

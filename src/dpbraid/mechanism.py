@@ -21,7 +21,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby, pairwise
@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbraid import _json, _validate
-from dpbraid._validate import InvalidParameterError
+from dpbraid._validate import InvalidParameterError, shown
 from dpbraid.losses import Loss
 from dpbraid.orders import Draws, Incremental, Order, Reshuffle
 from dpbraid.penalties import NoPenalty, Penalty
@@ -42,6 +42,7 @@ MAX_EPOCHS = 1_000_000
 MAX_ROWS = 2**63 - 1  # rows are numbered in int64
 
 RowNumbers = NDArray[np.int64]
+Rates = float | Sequence[float] | NDArray[np.floating]  # one, or one an epoch
 
 
 class Placement(StrEnum):
@@ -76,19 +77,20 @@ class Epoch:
             public_rows=self.public_rows,
             public_start=self.public_start,
         )
+        _validate.positive(learning_rate=self.learning_rate)
+        _validate.nonnegative(noise_std=self.noise_std)
+        placement = _validate.choice(Placement, placement=self.placement)
+        object.__setattr__(self, "placement", placement)
+        _validate.plain(self)
         if self.rows + self.public_start > MAX_ROWS:
             raise InvalidParameterError(
                 f"private_rows + public_rows + public_start must be at most {MAX_ROWS} "
-                f"in every epoch, got {self.rows + self.public_start}"
+                f"in every epoch, got {shown(self.rows + self.public_start)}"
             )
         if self.rows == 0:
             raise InvalidParameterError(
                 "private_rows + public_rows must be >= 1 in every epoch, got 0"
             )
-        _validate.positive(learning_rate=self.learning_rate)
-        _validate.nonnegative(noise_std=self.noise_std)
-        placement = _validate.choice(Placement, placement=self.placement)
-        object.__setattr__(self, "placement", placement)
         if (
             placement is Placement.EPOCH_END
             and self.private_rows == 0
@@ -98,7 +100,6 @@ class Epoch:
                 "noise_std must be 0 in an epoch without private rows where placement "
                 f"is 'epoch_end', got {self.noise_std!r}"
             )
-        _validate.plain(self)
 
     @property
     def rows(self) -> int:
@@ -130,7 +131,7 @@ class Mechanism:
     start: Start = Zeros()
 
     def __post_init__(self) -> None:
-        _validate.integer(1, n=self.n)
+        _validate.integer(1, MAX_ROWS, n=self.n)
         _validate.integer(1, self.n, batch_size=self.batch_size)
         for name in ("clip_norm", "row_norm", "public_row_norm"):
             value = getattr(self, name)
@@ -138,10 +139,15 @@ class Mechanism:
                 _validate.positive(**{name: value})
         for name, family in _FAMILIES.items():
             if not isinstance(getattr(self, name), family):
+                article = "an" if family is Order else "a"
                 raise InvalidParameterError(
-                    f"{name} must be a {family.__name__}, one of "
-                    f"{', '.join(family.kinds())}, got {getattr(self, name)!r}"
+                    f"{name} must be {article} {family.__name__}, one of "
+                    f"{', '.join(family.kinds())}, got {shown(getattr(self, name))}"
                 )
+        if not isinstance(self.epochs, Iterable):
+            raise InvalidParameterError(
+                f"epochs must hold Epoch objects, got {shown(self.epochs)}"
+            )
         object.__setattr__(self, "epochs", tuple(self.epochs))
         if not 1 <= len(self.epochs) <= MAX_EPOCHS:
             raise InvalidParameterError(
@@ -150,7 +156,7 @@ class Mechanism:
         for k, epoch in enumerate(self.epochs, start=1):
             if not isinstance(epoch, Epoch):
                 raise InvalidParameterError(
-                    f"epochs must hold Epoch objects, got {epoch!r} as number {k}"
+                    f"epochs must hold Epoch objects, got {shown(epoch)} as number {k}"
                 )
             if epoch.private_rows > self.n:
                 raise InvalidParameterError(
@@ -257,7 +263,7 @@ class Mechanism:
         data = _object(data, "mechanism", {"schema"} | names)
         if data["schema"] != SCHEMA:
             raise InvalidParameterError(
-                f"schema must be {SCHEMA!r}, got {data['schema']!r}"
+                f"schema must be {SCHEMA!r}, got {shown(data['schema'])}"
             )
         fields = {name: data[name] for name in names}
         for name, family in _FAMILIES.items():
@@ -302,7 +308,8 @@ def _object(data: Any, name: str, names: set[str]) -> dict[str, Any]:
         raise InvalidParameterError(f"{name} must be a JSON object")
     if set(data) != names:
         raise InvalidParameterError(
-            f"{name} takes exactly the fields {sorted(names)}, got {sorted(data)}"
+            f"{name} takes exactly the fields {sorted(names)}, got "
+            f"{sorted(map(str, data))}"
         )
     return data
 
@@ -333,7 +340,7 @@ def dp(
     n: int,
     epochs: int,
     *,
-    learning_rate: float | Sequence[float],
+    learning_rate: Rates,
     noise_std: float = 1.0,
     placement: Placement | str = Placement.EVERY_STEP,
     **common: Unpack[Common],
@@ -347,7 +354,7 @@ def interleaved(
     epochs: int,
     *,
     private_fraction: float,
-    learning_rate: float | Sequence[float],
+    learning_rate: Rates,
     noise_std: float = 1.0,
     placement: Placement | str = Placement.EVERY_STEP,
     **common: Unpack[Common],
@@ -357,10 +364,9 @@ def interleaved(
     With placement "every_step" the public steps are noisy too (paper, Algorithm
     "Interleaved"): their noise hides the private rows before them.
     """
-    _validate.integer(1, n=n)
-    _validate.in_range(0, 1, private_fraction=private_fraction)
-    n_d = nearest(private_fraction * n)
-    pattern = [(n_d, n - n_d)]
+    _validate.integer(1, MAX_ROWS, n=n)
+    private, public = _split(n, private_fraction)
+    pattern = [(private, public)]
     return _schedule(pattern, n, epochs, learning_rate, noise_std, placement, common)
 
 
@@ -369,14 +375,14 @@ def priv_pub(
     epochs: int,
     *,
     private_fraction: float,
-    learning_rate: float | Sequence[float],
+    learning_rate: Rates,
     noise_std: float = 1.0,
     placement: Placement | str = Placement.EVERY_STEP,
     **common: Unpack[Common],
 ) -> Mechanism:
     """Priv-Pub-ShuffleG: S = pK noisy private epochs, then K - S public ones."""
-    private = _private_epochs(epochs, private_fraction)
-    pattern = [(n, 0)] * private + [(0, n)] * (epochs - private)
+    private, public = _split_epochs(epochs, private_fraction)
+    pattern = [(n, 0)] * private + [(0, n)] * public
     return _schedule(pattern, n, epochs, learning_rate, noise_std, placement, common)
 
 
@@ -385,14 +391,14 @@ def pub_priv(
     epochs: int,
     *,
     private_fraction: float,
-    learning_rate: float | Sequence[float],
+    learning_rate: Rates,
     noise_std: float = 1.0,
     placement: Placement | str = Placement.EVERY_STEP,
     **common: Unpack[Common],
 ) -> Mechanism:
     """Pub-Priv-ShuffleG: K - S public epochs, then S = pK noisy private ones."""
-    private = _private_epochs(epochs, private_fraction)
-    pattern = [(0, n)] * (epochs - private) + [(n, 0)] * private
+    private, public = _split_epochs(epochs, private_fraction)
+    pattern = [(0, n)] * public + [(n, 0)] * private
     return _schedule(pattern, n, epochs, learning_rate, noise_std, placement, common)
 
 
@@ -401,15 +407,16 @@ def alternating(
     epochs: int,
     *,
     private_fraction: float = 0.5,
-    learning_rate: float | Sequence[float],
+    learning_rate: Rates,
     noise_std: float = 1.0,
     placement: Placement | str = Placement.EVERY_STEP,
     **common: Unpack[Common],
 ) -> Mechanism:
     """Interleaved-Epochs: S = pK private epochs, spread evenly, a private one first."""
-    private = _private_epochs(epochs, private_fraction)
+    private, public = _split_epochs(epochs, private_fraction)
+    total = private + public
     # epoch k is private where ceil(k S / K) takes a step
-    steps = [-(-k * private // epochs) for k in range(epochs + 1)]
+    steps = [-(-k * private // total) for k in range(total + 1)]
     pattern = [
         (n, 0) if after > before else (0, n) for before, after in pairwise(steps)
     ]
@@ -420,7 +427,7 @@ def public_only(
     n: int,
     epochs: int,
     *,
-    learning_rate: float | Sequence[float],
+    learning_rate: Rates,
     **common: Unpack[Common],
 ) -> Mechanism:
     """Public Only: n public rows in each epoch, no private row and no noise."""
@@ -433,7 +440,7 @@ def nonprivate(
     n: int,
     epochs: int,
     *,
-    learning_rate: float | Sequence[float],
+    learning_rate: Rates,
     **common: Unpack[Common],
 ) -> Mechanism:
     """The shuffled gradient method on the private rows without noise: not private."""
@@ -447,17 +454,24 @@ def nearest(value: float) -> int:
     return math.floor(value + 0.5)
 
 
-def _private_epochs(epochs: int, private_fraction: float) -> int:
-    _validate.integer(1, epochs=epochs)
+def _split(count: int, private_fraction: float) -> tuple[int, int]:
+    """How many of so many rows or epochs are private, and how many public."""
     _validate.in_range(0, 1, private_fraction=private_fraction)
-    return nearest(private_fraction * epochs)
+    count = int(count)
+    private = min(count, nearest(float(private_fraction) * count))
+    return private, count - private
+
+
+def _split_epochs(epochs: int, private_fraction: float) -> tuple[int, int]:
+    _validate.integer(1, MAX_EPOCHS, epochs=epochs)
+    return _split(epochs, private_fraction)
 
 
 def _schedule(
     pattern: list[tuple[int, int]],
     n: int,
     epochs: int,
-    learning_rate: float | Sequence[float],
+    learning_rate: Rates,
     noise_std: float,
     placement: Placement | str,
     common: Common,
@@ -466,12 +480,16 @@ def _schedule(
 
     A pattern of one entry holds for every epoch.
     """
-    _validate.integer(1, n=n)
-    _validate.integer(1, epochs=epochs)
-    if isinstance(learning_rate, Sequence):
-        rates = list(learning_rate)
+    _validate.integer(1, MAX_ROWS, n=n)
+    _validate.integer(1, MAX_EPOCHS, epochs=epochs)
+    epochs = int(epochs)
+    given: Any = learning_rate
+    if isinstance(given, np.ndarray):
+        given = given.tolist()
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        rates = list(given)
     else:
-        rates = [learning_rate] * epochs
+        rates = [given] * epochs
     if len(rates) != epochs:
         raise InvalidParameterError(
             f"learning_rate must be one number or {epochs} numbers (one an epoch), got "

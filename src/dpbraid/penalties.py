@@ -159,12 +159,12 @@ class Box(Penalty):
 
     def __post_init__(self) -> None:
         _validate.finite(lower=self.lower, upper=self.upper)
+        _validate.plain(self)
         if self.lower >= self.upper:
             raise _validate.InvalidParameterError(
                 f"lower must be below upper, got lower={self.lower!r}, "
                 f"upper={self.upper!r}"
             )
-        _validate.plain(self)
 
     def value(self, x: Array) -> float:  # noqa: D102
         slack = 1e-9 * (self.upper - self.lower)

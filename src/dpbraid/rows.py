@@ -6,6 +6,7 @@ The bounds are public facts that the caller knows without looking at private row
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -18,6 +19,8 @@ Array = NDArray[np.float64]
 
 # Rows are scaled a little below the bound, so that rounding cannot lift them over it.
 _ROUNDING_MARGIN = 1 - 1e-12
+# Bounds for which this is enough: squares of what matters neither vanish nor overflow.
+_LEAST_NORM, _MOST_NORM = 1e-100, 1e150
 # Numbers that are worked on at once: temporaries stay small beside the table.
 _PIECE = 2**17
 
@@ -26,18 +29,45 @@ class InvalidRowsError(_validate.DpbraidError):
     """A table cannot be used; the message names no row and no value of it."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Rows:
     """A bounded table: X of shape (n, d), y of shape (n,) or None, both read-only.
 
-    Make it with :meth:`bounded`. ``|X[i]| <= row_norm`` and ``|y[i]| <= label_bound``
-    hold for every row where the bound is not None.
+    X: (n, d) numbers in any dense form that scikit-learn accepts (arrays, pandas and
+    polars frames). Rows over ``row_norm`` are scaled down to it, labels over
+    ``label_bound`` in size are cut to it, so ``|X[i]| <= row_norm`` and
+    ``|y[i]| <= label_bound`` hold for every row. A bound of None is no bound: analyses
+    that need it will refuse. Each row is changed by itself, so one private row stays
+    one private row.
     """
 
     X: Array
     y: Array | None
     row_norm: float | None
     label_bound: float | None
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        row_norm: float | None = None,
+        label_bound: float | None = None,
+    ) -> None:
+        if row_norm is not None:
+            _validate.in_range(_LEAST_NORM, _MOST_NORM, row_norm=row_norm)
+            row_norm = float(row_norm)
+        if label_bound is not None:
+            _validate.positive(label_bound=label_bound)
+            label_bound = float(label_bound)
+        X = _matrix(X)
+        if row_norm is not None:
+            _scale_down(X, row_norm * _ROUNDING_MARGIN)
+        X.setflags(write=False)
+        y = None if y is None else _labels(y, len(X), label_bound)
+        checked = {"X": X, "y": y, "row_norm": row_norm, "label_bound": label_bound}
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def bounded(
@@ -48,32 +78,15 @@ class Rows:
         row_norm: float | None = None,
         label_bound: float | None = None,
     ) -> Self:
-        """Check a table and pull it into its bounds.
+        """Check a table and pull it into its bounds: what ``Rows(...)`` does."""
+        return cls(X, y, row_norm=row_norm, label_bound=label_bound)
 
-        X: (n, d) numbers in any form that scikit-learn accepts (arrays, pandas and
-        polars frames). Rows over ``row_norm`` are scaled down to it, labels over
-        ``label_bound`` in size are cut to it. A bound of None is no bound: analyses
-        that need it will refuse. Each row is changed by itself, so one private row
-        stays one private row.
-        """
-        for name, bound in (("row_norm", row_norm), ("label_bound", label_bound)):
-            if bound is not None:
-                _validate.positive(**{name: bound})
-        X = _matrix(X)
-        if row_norm is not None:
-            _scale_down(X, row_norm * _ROUNDING_MARGIN)
-        if y is not None:
-            y = _vector(y, len(X))
-            if label_bound is not None:
-                y = np.clip(y, -label_bound, label_bound)
-            y.setflags(write=False)
-        X.setflags(write=False)
-        return cls(
-            X,
-            y,
-            None if row_norm is None else float(row_norm),
-            None if label_bound is None else float(label_bound),
-        )
+    def with_labels(self, y: Any) -> Self:
+        """The same rows, not copied, under other labels, without a bound on them."""
+        rows = copy.copy(self)
+        object.__setattr__(rows, "y", _labels(y, len(self), None))
+        object.__setattr__(rows, "label_bound", None)
+        return rows
 
     def __len__(self) -> int:
         return len(self.X)
@@ -104,12 +117,9 @@ def _scale_down(X: Array, norm: float) -> None:
 
 
 def _matrix(X: Any) -> Array:
-    try:
-        matrix = np.array(X, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
-        matrix = None
+    matrix = _numbers(X)
     if matrix is None:
-        raise InvalidRowsError("X must be a table of numbers")
+        raise InvalidRowsError(f"X must be a table of numbers{_hint(X)}")
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise InvalidRowsError(
             "X must be a table of shape (n, d) with n >= 1 and d >= 1, got shape "
@@ -122,13 +132,10 @@ def _matrix(X: Any) -> Array:
     return matrix
 
 
-def _vector(y: Any, n: int) -> Array:
-    try:
-        vector = np.array(y, dtype=np.float64)
-    except (TypeError, ValueError):
-        vector = None
+def _labels(y: Any, n: int, bound: float | None) -> Array:
+    vector = _numbers(y)
     if vector is None:
-        raise InvalidRowsError("y must be a column of numbers")
+        raise InvalidRowsError(f"y must be a column of numbers{_hint(y)}")
     if vector.shape == (n, 1):
         vector = vector[:, 0].copy()
     if vector.shape != (n,):
@@ -137,4 +144,35 @@ def _vector(y: Any, n: int) -> Array:
         )
     if not np.all(np.abs(vector) < 1e150):
         raise InvalidRowsError("y must be finite (no NaN, no entry beyond 1e150)")
+    if bound is not None:
+        np.clip(vector, -bound, bound, out=vector)
+    vector.setflags(write=False)
     return vector
+
+
+def _numbers(table: Any) -> Array | None:
+    """A float64 copy; None where the table does not hold real numbers.
+
+    A masked entry is a missing one. Whatever a foreign table raises on its way may
+    quote its values, so it ends here.
+    """
+    try:
+        if isinstance(table, np.ma.MaskedArray):
+            table = np.ma.filled(table.astype(np.float64), np.nan)
+        array = np.asarray(table)
+        # dates, durations, complex numbers and records are no real numbers, though
+        # NumPy can make some
+        if array.dtype.kind not in "biufOSU":
+            return None
+        with np.errstate(all="ignore"):
+            return np.array(array, dtype=np.float64, order="C")
+    except MemoryError:
+        raise
+    except Exception:
+        return None
+
+
+def _hint(table: Any) -> str:
+    if hasattr(table, "toarray"):
+        return ", not a sparse matrix; toarray() makes it dense"
+    return ""

@@ -89,7 +89,13 @@ class Given(Start):
             raise _validate.InvalidParameterError(
                 "start is missing: this mechanism starts at a given point"
             )
-        point = np.array(given, dtype=np.float64)
+        try:
+            point = np.array(given, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            raise _validate.InvalidParameterError(
+                f"start must be a finite array of shape ({dimension},), got "
+                f"{_validate.shown(given)}"
+            ) from None
         if point.shape != (dimension,) or not np.all(np.isfinite(point)):
             raise _validate.InvalidParameterError(
                 f"start must be a finite array of shape ({dimension},), got shape "

@@ -93,7 +93,7 @@ def slow(
     """All iterates of the literal engine on the same noise."""
     given = start if isinstance(mechanism.start, db.Given) else None
     return list(
-        literal.iterates(
+        literal.iterates_not_private(
             mechanism,
             private,
             public,

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import dpbraid as db
 from dpbraid.engine import literal
 from dpbraid.engine.objective import objective
+from dpbraid.engine.trace import trace_not_private
 from tests.strategies import LOSSES, PENALTIES
 
 
@@ -56,7 +57,9 @@ def run(mechanism: db.Mechanism) -> list[list[float]]:
             "noise_rng": ScriptedNormals([1, -1]),
         }
 
-    first, *epochs = literal.iterates(mechanism, PRIVATE, PUBLIC, **generators())
+    first, *epochs = literal.iterates_not_private(
+        mechanism, PRIVATE, PUBLIC, **generators()
+    )
     assert first.tolist() == [0, 0]
     last = literal.run(mechanism, PRIVATE, PUBLIC, **generators())
     assert last.tolist() == epochs[-1].tolist()
@@ -231,14 +234,18 @@ def test_batches_of_n_are_proximal_gradient_descent(
     assert np.max(np.abs(found - x)) <= 1e-12 * np.max(np.abs(x))
 
 
-@given(loss=st.sampled_from(LOSSES), seed=st.integers(0, 100))
+@given(
+    loss=st.sampled_from(LOSSES),
+    rule=st.sampled_from([db.Incremental(), db.ShuffleOnce(), db.Reshuffle()]),
+    seed=st.integers(0, 100),
+)
 def test_no_noise_and_no_public_rows_is_the_vanilla_method(
-    loss: Any, seed: int
+    loss: Any, rule: Any, seed: int
 ) -> None:
-    """Paper, Algorithm 2, with random reshuffling."""
+    """Paper, Algorithm 2: IG, SO and RR."""
     rows = rows_for(loss, 5, 2, seed)
     m = db.interleaved(
-        5, 3, private_fraction=1, noise_std=0, loss=loss, learning_rate=0.1
+        5, 3, private_fraction=1, noise_std=0, loss=loss, learning_rate=0.1, order=rule
     )
     found = literal.run(
         m,
@@ -247,8 +254,11 @@ def test_no_noise_and_no_public_rows_is_the_vanilla_method(
         noise_rng=np.random.default_rng(99),
     )
     order, x = np.random.default_rng(seed), np.zeros(2)
-    for _ in range(3):
-        for i in order.permutation(5):
+    pi = np.arange(5) if rule == db.Incremental() else order.permutation(5)
+    for k in range(3):
+        if k > 0 and rule == db.Reshuffle():
+            pi = order.permutation(5)
+        for i in pi:
             one = slice(i, i + 1)
             x = x - 0.1 * loss.gradients(x, rows.X[one], rows.y[one], None)[0]
     assert np.max(np.abs(found - x)) <= 1e-12 * np.max(np.abs(x))
@@ -400,6 +410,31 @@ def test_tables_that_do_not_fit(
     with pytest.raises(db.InvalidRowsError) as error:
         literal.run(m, table, rows(public), order_rng=rng, noise_rng=rng)
     assert str(error.value) == message
+
+
+def test_tables_that_are_no_rows_and_generators_that_are_none() -> None:
+    m = db.dp(3, 1, **NOISY)
+    rng = np.random.default_rng(0)
+    mistakes: list[tuple[dict[str, Any], str]] = [
+        (
+            {"private": np.full((3, 2), 12345.0)},
+            "the private table must be Rows, as Rows.bounded makes them, got a value "
+            "of type ndarray",
+        ),
+        (
+            {"public": [[12345.0]]},
+            "the public table must be Rows, as Rows.bounded makes them, got a value "
+            "of type list",
+        ),
+        ({"order_rng": 0}, "order_rng must be a numpy.random.Generator, got 0"),
+        ({"noise_rng": None}, "noise_rng must be a numpy.random.Generator, got None"),
+    ]
+    for change, message in mistakes:
+        fields = {"private": PRIVATE, "order_rng": rng, "noise_rng": rng, **change}
+        for engine in (literal.run, trace_not_private):
+            with pytest.raises(db.DpbraidError) as error:
+                engine(m, **fields)
+            assert str(error.value) == message
 
 
 @pytest.mark.parametrize("y", [[0.0, 1.0], [1.0, 2.0], [-1.0, 0.5]])

@@ -12,6 +12,7 @@ from numpy.random import SeedSequence
 from randomgen import AESCounter
 from scipy import stats
 
+from dpbraid import InvalidParameterError
 from dpbraid.engine import kernels, noise
 from dpbraid.release import NoiseSource
 
@@ -109,6 +110,13 @@ def test_secure_streams_have_keys_of_their_own(
     # the key in use is the one that was drawn
     again = np.random.Generator(AESCounter(key=keys[4]))
     assert second.noise.standard_normal() == again.standard_normal()
+
+
+@pytest.mark.parametrize("bad", [-1, 1.5, True, "1"])
+def test_a_seed_is_an_integer(bad: object) -> None:
+    with pytest.raises(InvalidParameterError) as error:
+        noise.seeded(bad)  # type: ignore[arg-type]
+    assert str(error.value) == f"seed must be an integer >= 0, got {bad!r}"
 
 
 def test_seeded_streams_come_back_and_leave_the_seed_alone() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpbraid import _validate
 from dpbraid.losses import Labels
 from dpbraid.mechanism import Mechanism
 from dpbraid.rows import InvalidRowsError, Rows
@@ -14,6 +15,12 @@ def check(mechanism: Mechanism, private: Rows, public: Rows | None) -> None:
 
     Messages name sizes and bounds, which are public, never a value of a row.
     """
+    for name, table in (("private", private), ("public", public)):
+        if not isinstance(table, Rows) and (name == "private" or table is not None):
+            raise InvalidRowsError(
+                f"the {name} table must be Rows, as Rows.bounded makes them, got "
+                f"{_validate.shown(table)}"
+            )
     if len(private) != mechanism.n:
         raise InvalidRowsError(
             f"the private table must have n={mechanism.n} rows, got {len(private)}"
@@ -36,6 +43,16 @@ def check(mechanism: Mechanism, private: Rows, public: Rows | None) -> None:
             f"{private.dimension}, got {public.dimension}"
         )
     _check_table(mechanism, public, mechanism.public_bound, "public")
+
+
+def check_generators(**generators: np.random.Generator) -> None:
+    """Raise InvalidParameterError for what is no generator, such as a seed."""
+    for name, generator in generators.items():
+        if not isinstance(generator, np.random.Generator):
+            raise _validate.InvalidParameterError(
+                f"{name} must be a numpy.random.Generator, got "
+                f"{_validate.shown(generator)}"
+            )
 
 
 def _check_table(

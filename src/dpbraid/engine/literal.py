@@ -32,7 +32,7 @@ def run(
     order_rng draws the permutations; noise_rng the start point, where it is random,
     and then the noise, d normals a noisy step in the order of the steps.
     """
-    *_, last = iterates(
+    *_, last = iterates_not_private(
         mechanism,
         private,
         public,
@@ -43,7 +43,7 @@ def run(
     return last
 
 
-def iterates(
+def iterates_not_private(
     mechanism: Mechanism,
     private: Rows,
     public: Rows | None = None,
@@ -52,8 +52,9 @@ def iterates(
     noise_rng: np.random.Generator,
     start: Array | None = None,
 ) -> Iterator[Array]:
-    """x_1^(1), .., x_1^(K+1): research only, all but the last are not private."""
+    """x_1^(1), .., x_1^(K+1), for research only: all but the last are NOT PRIVATE."""
     inputs.check(mechanism, private, public)
+    inputs.check_generators(order_rng=order_rng, noise_rng=noise_rng)
     x = mechanism.start.point(private.dimension, noise_rng, start)
     yield x
     walk = mechanism.walk(0 if public is None else len(public), order_rng)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.random import Generator, SeedSequence
 from numpy.typing import NDArray
 
+from dpbraid import _validate
 from dpbraid.engine import gaussian, kernels
 from dpbraid.release import NoiseSource
 
@@ -72,7 +73,11 @@ def secure() -> Streams:
 
 def seeded(seed: Seed) -> Streams:
     """Streams that the same seed gives again: for research and tests."""
-    root = seed if isinstance(seed, SeedSequence) else SeedSequence(seed)
+    if isinstance(seed, SeedSequence):
+        root = seed
+    else:
+        _validate.integer(0, seed=seed)
+        root = SeedSequence(int(seed))
     # not root.spawn, which would change the root that the caller holds
     order, noise, start = (
         Generator(

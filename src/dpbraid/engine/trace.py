@@ -46,9 +46,10 @@ def trace_not_private(
     """Run the fast engine and keep everything; the output is NOT PRIVATE.
 
     For research on data that need no protection. The iterates have the law of the
-    literal engine's, `literal.iterates`, though not its draws.
+    literal engine's, `literal.iterates_not_private`, though not its draws.
     """
     inputs.check(mechanism, private, public)
+    inputs.check_generators(order_rng=order_rng, noise_rng=noise_rng)
     point = mechanism.start.point(private.dimension, noise_rng, start)
     X = np.ascontiguousarray(point[:, None])
     iterates = [point.copy()]

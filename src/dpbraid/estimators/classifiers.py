@@ -23,6 +23,7 @@ from dpbraid.estimators.base import (
 )
 from dpbraid.losses import Logistic, Loss, SmoothedHinge
 from dpbraid.penalties import Penalty
+from dpbraid.rows import Rows
 
 Array = NDArray[np.float64]
 
@@ -138,11 +139,9 @@ class PrivateClassifier(ClassifierMixin, LinearPredictor, PrivateEstimator):  # 
     def _loss(self) -> Loss: ...
 
 
-def _labelled(rows: Any, positive: NDArray[np.bool_]) -> Any:
+def _labelled(rows: Rows, positive: NDArray[np.bool_]) -> Rows:
     """The same rows with labels +1 and -1."""
-    y = np.where(positive, 1.0, -1.0)
-    y.setflags(write=False)
-    return type(rows)(rows.X, y, rows.row_norm, None)
+    return rows.with_labels(np.where(positive, 1.0, -1.0))
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
