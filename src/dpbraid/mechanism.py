@@ -227,10 +227,13 @@ class Mechanism:
     def with_noise(self, factor: float) -> Mechanism:
         """The same mechanism with every noise_std multiplied by `factor`."""
         _validate.nonnegative(factor=factor)
-        scaled = {
-            e: replace(e, noise_std=e.noise_std * factor) for e in set(self.epochs)
-        }
-        return replace(self, epochs=tuple(scaled[e] for e in self.epochs))
+        scaled: dict[Epoch, Epoch] = {}
+        epochs: list[Epoch] = []
+        for count, epoch in self.runs():
+            if epoch not in scaled:
+                scaled[epoch] = replace(epoch, noise_std=epoch.noise_std * factor)
+            epochs += [scaled[epoch]] * count
+        return replace(self, epochs=tuple(epochs))
 
     # -- printing and files ---------------------------------------------------------
 

@@ -83,6 +83,14 @@ def test_account_undoes_calibrate(capsys: Any, tmp_path: Path) -> None:
     )
 
 
+def test_no_noise_is_no_guarantee_and_no_crash(capsys: Any) -> None:
+    words = ("account", *DP, "--noise-std", "0", "--delta", "1e-6")
+    result = found(capsys, *words)
+    assert (result["epsilon"], result["mu"], result["noise_std"]) == (None, None, 0)
+    assert dpbraid(capsys, *words).code == 0
+    assert found(capsys, *words[:-2], "--epsilon", "1")["delta"] == 1
+
+
 def test_best_says_why_the_others_lost(capsys: Any) -> None:
     result = found(capsys, "calibrate", *WORDS, *TARGET)
     assert result["analysis"] == "secret_order"
@@ -196,6 +204,13 @@ def test_compare_prints_and_draws(capsys: Any, tmp_path: Path) -> None:
     assert "Interleaved, n_d = 10" in done.out
     assert "bolt-on output perturbation" in done.out
     assert out.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("count", [0, 21])
+def test_compare_refuses_a_count_out_of_range(capsys: Any, count: int) -> None:
+    done = dpbraid(capsys, "compare", "--n", 20, "--private-steps", count)
+    message = f"dpbraid: private_rows must be an integer in [1, 20], got {count}\n"
+    assert (done.code, done.err) == (2, message)
 
 
 def test_compare_gives_the_table_of_section_9(capsys: Any) -> None:

@@ -117,7 +117,8 @@ def test_best_is_the_smallest_at_every_epsilon() -> None:
             for epsilon in (0.0, 0.3, 1.0, 4.0, 20.0):
                 valid = [p.delta(epsilon) for p in best.alternatives]
                 assert best.delta(epsilon) == min(valid)
-                assert best.at(epsilon).delta(epsilon) == min(valid)
+                least = min(valid) * (1 + 1e-9)
+                assert best.at(epsilon).delta(epsilon) <= least
             named = {p.analysis for p in best.alternatives}
             refused = {c.analysis for c in best.considered if "not valid" in c.reason}
             assert named | refused == set(ANALYSES)

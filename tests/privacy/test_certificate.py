@@ -11,8 +11,10 @@ import pytest
 
 import dpbraid as db
 from dpbraid.numeric import numeric_model
-from dpbraid.privacy import calibrate
+from dpbraid.privacy import calibrate, independent
+from dpbraid.privacy import verify as verification
 from dpbraid.privacy.certificate import Certificate, certify
+from dpbraid.privacy.profile import GaussianCurve, PrivacyProfile
 from dpbraid.privacy.verify import verify
 from dpbraid.release import NoiseSource
 
@@ -135,6 +137,32 @@ def test_a_smaller_mu_is_seen() -> None:
     assert checks["epsilon"]
 
 
+@pytest.mark.parametrize("case", ["composition", "hidden_state", "epoch_end", "ridge"])
+def test_mu_is_checked_by_the_second_route_too(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first route that says half of mu is found out."""
+    made = certificate(case)
+    assert made.mu is not None
+    honest = verification.guarantee(made.accounted, made.analysis, 1)
+
+    def wrong(*_: object) -> PrivacyProfile:
+        return replace(honest, curve=GaussianCurve(0.5 * made.mu))
+
+    monkeypatch.setattr(verification, "guarantee", wrong)
+    half = replace(made, mu=0.5 * made.mu)
+    checks = {c.field: c for c in verify(half)}
+    assert not checks["mu"].holds
+    second = independent.recheck_mu(made.accounted, made.analysis)
+    assert second == pytest.approx(made.mu, rel=1e-9)
+
+
+def test_a_mu_where_the_analysis_has_none_is_seen() -> None:
+    for case in ("paper", "secret_order_fresh"):
+        checks = {c.field: c for c in verify(replace(certificate(case), mu=1e9))}
+        assert not checks["mu"].holds
+
+
 def test_a_seeded_run_is_never_certified() -> None:
     made = certificate(source=NoiseSource.USER_SEED)
     assert not made.is_private
@@ -180,6 +208,8 @@ def test_a_given_start_is_declared() -> None:
         numeric=numeric_model(mechanism, 2),
     )
     assert any("start point (norm at most 3)" in text for text in made.declarations)
+    silent = replace(made, declarations=made.declarations[:1])
+    assert {c.field for c in verify(silent) if not c.holds} == {"declarations"}
 
 
 @pytest.mark.parametrize(

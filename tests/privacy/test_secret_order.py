@@ -28,6 +28,7 @@ from dpbraid.privacy import (
     iteration_mu,
     participation,
     positions,
+    secret_order,
     steps,
     subsampling,
 )
@@ -402,6 +403,31 @@ def test_full_participation_of_d3_is_d2(
     assert third.delta(epsilon) <= second.delta(epsilon) * (1 + 1e-8)
 
 
+@FEW
+@given(
+    st.integers(2, 12), st.integers(2, 12), st.floats(-1, 3), st.floats(0, 5), st.data()
+)
+def test_each_theorem_falls_with_the_noise(
+    n: int, k: int, log_noise: float, epsilon: float, data: st.DataObject
+) -> None:
+    """D2, D3, D3' and D4 by themselves: nonincreasing in sigma, and 0 in the end."""
+    n_d = data.draw(st.integers(1, n - 1))
+    ratio = 2 / 10**log_noise
+    more = data.draw(st.floats(1.001, 3))
+    law = subsampling.EpochLaw(np.array([ratio]), np.ones(1), n_d / n)
+    curves = (
+        positions.reshuffle(steps.read(clipped(n, [(n_d, 2 / ratio)] * k))),
+        participation.every_step(k, n_d, n, 1, n_d, n, ratio),
+        participation.epoch_end(k, n_d, n, ratio),
+        subsampling.ComposedCurve(((k, law),)),
+    )
+    for curve in curves:
+        delta = curve.delta(epsilon)
+        assert 0 <= delta <= 1
+        assert curve.scaled(more).delta(epsilon) <= delta * (1 + 1e-3)
+        assert curve.scaled(1e12).delta(epsilon + 0.01) < 1e-40
+
+
 @pytest.mark.parametrize("placement", ["every_step", "epoch_end"])
 def test_much_noise_hides_all(placement: str) -> None:
     deltas = [
@@ -485,6 +511,86 @@ def test_bins_cover_every_slot_once_and_round_up(
         assert -(-slot // b) <= step
         slot -= slots
     assert slot == first - 1
+
+
+@pytest.mark.parametrize("placement", ["every_step", "epoch_end"])
+@pytest.mark.parametrize("public_norm", [1.0, 100.0])
+@pytest.mark.parametrize("norm", [1.0, 100.0])
+def test_a_later_use_pays_no_less_within_an_epoch(
+    norm: float, public_norm: float, placement: str
+) -> None:
+    """What bins rest on, with and without certificates for either kind of step."""
+    mechanism = clipped(
+        9, [(5, 2.0)], placement=placement, row_norm=norm, public_row_norm=public_norm
+    )
+    plan = steps.read(mechanism)
+    ((_, epoch),) = plan.runs
+    costs = [positions.epoch_cost(plan, epoch, step) for step in range(1, 6)]
+    assert costs == sorted(costs)
+
+
+@pytest.mark.parametrize("order", UNIFORM)
+def test_binned_slots_are_above_the_truth_without_a_certificate(
+    order: db.Order,
+) -> None:
+    """Regression: the last private step alone has all noise of the public steps, and
+    its bin took that for every slot in it."""
+    n, n_d, noise = 10_000, 5000, 2.0
+    mechanism = clipped(
+        n, [(n_d, noise)], row_norm=100.0, public_row_norm=1.0, order=order
+    )
+    for epsilon in (0.0, 1.0, 8.0):
+        e = inner(epsilon, n_d / n)
+        own = gaussian_delta(e, 2 / noise)
+        last = gaussian_delta(e, 2 / noise / math.sqrt(n - n_d + 1))
+        exact = ((n_d - 1) * own + last) / n
+        assert exact * (1 - 1e-11) <= secret_delta(mechanism, epsilon) < exact * 1.001
+
+
+@FEW
+@given(
+    accountable(quiet=False), st.sampled_from(UNIFORM), st.floats(-120, 100), st.data()
+)
+def test_only_ratios_of_shift_and_noise_count(
+    mechanism: db.Mechanism, order: db.Order, power: float, data: st.DataObject
+) -> None:
+    """Regression: squares of tiny learning rates underflowed; delta came out less."""
+    mechanism = replace(
+        mechanism, order=order, loss=db.Logistic(), row_norm=1e-60, clip_norm=1.0
+    )
+    scaled = replace(
+        mechanism,
+        epochs=tuple(
+            replace(e, learning_rate=e.learning_rate * 10**power)
+            for e in mechanism.epochs
+        ),
+    )
+    epsilon = data.draw(st.floats(0, 4))
+    assert secret_delta(scaled, epsilon) == pytest.approx(
+        secret_delta(mechanism, epsilon), rel=1e-8, abs=1e-300
+    )
+
+
+def test_own_learning_rates_cost_subsampling_nothing() -> None:
+    """D4 pays each epoch by itself: only the ratio of its shift and noise counts."""
+    same = clipped(20, [(6, 2.0)] * 12, placement="epoch_end", order=db.Reshuffle())
+    rates = [1 / (k + 1) for k in range(12)]
+    falling = clipped(20, [(6, 2.0)] * 12, placement="epoch_end", rates=rates)
+    laws = []
+    for mechanism in (same, falling):
+        plan = steps.read(mechanism)
+        curve = secret_order._subsampling(plan)
+        assert isinstance(curve, subsampling.ComposedCurve)
+        laws.append(curve.laws)
+        for _, epoch in plan.runs:
+            ratio = epoch.shift / epoch.noise
+            assert all(float(law.mus[0]) >= ratio for _, law in curve.laws)
+    assert [count for count, _ in laws[1]] == [12]
+    assert laws[1][0][1].mus == pytest.approx(laws[0][0][1].mus, rel=1e-14)
+    louder = clipped(20, [(6, 2.0), (6, 2.0 + 1e-9)], placement="epoch_end")
+    apart = secret_order._subsampling(steps.read(louder))
+    assert isinstance(apart, subsampling.ComposedCurve)
+    assert len(apart.laws) == 2
 
 
 def test_bins_cost_next_to_nothing() -> None:

@@ -44,7 +44,10 @@ def command(
     from dpbraid.privacy import compare
 
     epsilons = epsilon or [1.0, 5.0, 10.0]
-    setting = compare.Setting(n, epochs, private_steps or -(-n // 2), clip_norm, delta)
+    half = -(-n // 2)
+    setting = compare.Setting(
+        n, epochs, half if private_steps is None else private_steps, clip_norm, delta
+    )
     if out is not None:
         picture(out)
     rows = compare.compare(setting, epsilons, poisson=poisson)

@@ -31,7 +31,7 @@ def show(
     json: bool,
 ) -> None:
     """Print the guarantee (epsilon, delta) of the mechanism."""
-    winner = profile.at(epsilon)
+    winner = profile.at(epsilon) if math.isfinite(epsilon) else profile
     facts = _facts(mechanism, winner, epsilon, delta)
     if json:
         facts["assumptions"] = [
@@ -72,9 +72,9 @@ def _facts(
     rates = {e.learning_rate for e in mechanism.epochs}
     return {
         "noise_std": noises[-1] if len(noises) == 1 else noises or 0.0,
-        "epsilon": epsilon if math.isfinite(epsilon) else None,
+        "epsilon": finite(epsilon),
         "delta": delta,
-        "mu": winner.mu,
+        "mu": finite(winner.mu),
         "analysis": winner.analysis,
         "released_std": winner.released_std,
         "released_std_over_learning_rate": (

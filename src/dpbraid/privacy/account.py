@@ -14,6 +14,7 @@ from dpbraid.privacy.profile import (
     MinimumCurve,
     PrivacyAssumptionError,
     PrivacyProfile,
+    first_smallest,
 )
 from dpbraid.privacy.registry import ANALYSES
 
@@ -134,9 +135,8 @@ def _best(mechanism: Mechanism) -> PrivacyProfile:
     mu = min(mus, default=1.0)
     epsilon = gaussian_epsilon(mu, _REFERENCE_DELTA) if 0 < mu < math.inf else 1.0
     deltas = {name: profile.delta(epsilon) for name, profile in profiles.items()}
-    # equal up to rounding is equal: then the analysis that asks for least wins
-    lowest = min(deltas.values()) * (1 + 1e-9)
-    winner = next(name for name in profiles if deltas[name] <= lowest)
+    # they come in the order of what they ask for
+    winner = list(profiles)[first_smallest(list(deltas.values()))]
     for name, value in deltas.items():
         if name != winner:
             considered.append(

@@ -217,7 +217,10 @@ def certify(
     _validate.probability(delta=delta)
     profile = guarantee(accounted(mechanism, numeric, runs), analysis, runs)
     epsilon = profile.epsilon(delta)
-    winner = profile.at(epsilon) if math.isfinite(epsilon) else profile
+    winner = profile
+    if math.isfinite(epsilon):
+        winner = profile.at(epsilon)
+        epsilon = winner.epsilon(delta)
     certified = noise_source is NoiseSource.OS_ENTROPY and math.isfinite(epsilon)
     return Certificate(
         mechanism=mechanism,
@@ -228,7 +231,7 @@ def certify(
         assumptions=winner.assumptions,
         noise_source=noise_source,
         numeric=numeric,
-        declarations=_declared(mechanism) + declarations,
+        declarations=declared(mechanism) + declarations,
         versions=_versions(),
         runs=runs,
     )
@@ -261,7 +264,8 @@ def guarantee(mechanism: Mechanism, analysis: str, runs: int) -> PrivacyProfile:
     return profile
 
 
-def _declared(mechanism: Mechanism) -> tuple[str, ...]:
+def declared(mechanism: Mechanism) -> tuple[str, ...]:
+    """What the user of a mechanism declares, and the software cannot check."""
     start = mechanism.start
     if isinstance(start, Given):
         return (

@@ -37,7 +37,7 @@ Array = NDArray[np.float64]
 _UNIT = 2.0**-53
 # A variance below this share of the largest is left out, so that nothing underflows;
 # less noise can only raise mu (Lemma M).
-_NEGLIGIBLE = 1e-100
+NEGLIGIBLE = 1e-100
 # No shift is taken for less than this share of the largest, and none costs less than
 # this squared: what underflows is never free.
 LEAST = 1e-140
@@ -215,7 +215,7 @@ def final_variances(noise_stds: Array) -> Array:
     """Squares of stds <= 1, without the negligible ones."""
     with np.errstate(under="ignore"):
         variances: Array = noise_stds**2
-    variances[variances < _NEGLIGIBLE] = 0.0
+    variances[variances < NEGLIGIBLE] = 0.0
     return variances
 
 

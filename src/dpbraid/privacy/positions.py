@@ -28,7 +28,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbraid.privacy import composition
-from dpbraid.privacy.iteration import rounded_mu, segments_cost, single_cost
+from dpbraid.privacy.iteration import (
+    LEAST,
+    NEGLIGIBLE,
+    rounded_mu,
+    segments_cost,
+    single_cost,
+)
 from dpbraid.privacy.profile import MixtureCurve
 from dpbraid.privacy.steps import EpochSteps, Plan
 
@@ -102,11 +108,14 @@ def bins(
 
 
 def noisy_steps(epoch: EpochSteps, step: int) -> int:
-    """Noisy steps from a use at `step` to as far as certified steps carry it."""
+    """Noisy steps from a use at `step` to as far as certified steps carry it.
+
+    Fewer for later steps, as bins need it: where private steps have no certificate the
+    last one of several is given no more noise than those before it.
+    """
     if not epoch.every_step:
         return 1
-    private_ok = step == epoch.private_steps or epoch.private_rate.failure is None
-    if not private_ok:
+    if epoch.private_steps > 1 and epoch.private_rate.failure is not None:
         return 1
     if epoch.public_rate.failure is not None:
         return epoch.private_steps - step + 1
@@ -124,20 +133,26 @@ def _chain_cost(plan: Plan, uses: list[int]) -> float:
     """Cost of Theorem 2 with the row at step `uses[i]` of every epoch of run i."""
     segments: list[tuple[float, float, float]] = []
     following = 0.0
+    farthest, loudest = plan.scales
     for (count, epoch), use in zip(reversed(plan.runs), reversed(uses), strict=True):
-        variance = epoch.noise**2
+        # relative to the largest, and what underflows is not free, as in `iteration`
+        variance = (epoch.noise / loudest) ** 2
+        if variance < NEGLIGIBLE:
+            variance = 0.0
         if epoch.every_step:
             before = max(use - 1, 0) * variance
             after = (epoch.steps - max(use - 1, 0)) * variance
         else:
             before, after = 0.0, variance
-        shift = epoch.shift if use else 0.0
+        shift = max(epoch.shift / farthest, LEAST) if use else 0.0
         segments.append((after + following, shift, math.inf))
         if count > 1:
             own = (count - 1) * (after + before)
             segments.append((own, (count - 1) * shift, math.inf))
         following = before
-    return segments_cost(segments)
+    ratio = farthest / loudest
+    cost = segments_cost(segments) * ratio * ratio
+    return max(cost, LEAST**2) if any(uses) else 0.0
 
 
 def _composition_cost(plan: Plan, uses: list[int]) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,10 @@ from dpbraid import _validate
 from dpbraid.privacy import gaussian
 
 Array = NDArray[np.float64]
+
+# Numbers of two analyses that differ by less than this factor are equal: what is
+# between them is how they are rounded up.
+_EQUAL = 1 + 1e-9
 
 
 class PrivacyAssumptionError(_validate.DpbraidError):
@@ -193,17 +197,28 @@ class MinimumCurve(Curve):
 
     @property
     def mu(self) -> float | None:
-        """The smallest mu, where all curves are Gaussian."""
-        mus = [curve.mu for curve in self.curves]
-        if any(mu is None for mu in mus):
+        """The smallest mu, where no other curve can be below its Gaussian.
+
+        That is so of Gaussian curves, and of a Renyi curve with mu^2 <= 2 R.
+        """
+        mu = min((c.mu for c in self.curves if c.mu is not None), default=None)
+        if mu is None:
             return None
-        return min(mu for mu in mus if mu is not None)
+        for curve in self.curves:
+            above = isinstance(curve, RenyiCurve) and 2 * curve.rate * _EQUAL >= mu * mu
+            if curve.mu is None and not above:
+                return None
+        return mu
 
     def noise_factor(self, epsilon: float, delta: float) -> float:
-        """The smallest factor; a curve that is no better there is not solved."""
+        """The smallest factor; of equal ones, up to rounding, that of the first curve.
+
+        A curve that is no better there is not solved.
+        """
         best = math.inf
         for curve in self.curves:
-            if math.isfinite(best) and curve.scaled(best).delta(epsilon) > delta:
+            less = best / _EQUAL
+            if math.isfinite(best) and curve.scaled(less).delta(epsilon) > delta:
                 continue
             best = min(best, curve.noise_factor(epsilon, delta))
         return best
@@ -244,17 +259,27 @@ class PrivacyProfile:
         return self.curve.mu
 
     def at(self, epsilon: float) -> PrivacyProfile:
-        """The profile of the one analysis that gives the guarantee at epsilon."""
+        """The profile of the one analysis that gives the guarantee at epsilon.
+
+        Of analyses that are equal up to rounding, the one that asks for least.
+        """
         _validate.nonnegative(epsilon=epsilon)
         if not self.alternatives:
             return self
-        return min(self.alternatives, key=lambda profile: profile.delta(epsilon))
+        deltas = [profile.delta(epsilon) for profile in self.alternatives]
+        return self.alternatives[first_smallest(deltas)]
 
     def __repr__(self) -> str:
         mu = "" if self.mu is None else f"mu={self.mu!r}, "
         return (
             f"<PrivacyProfile: {self.analysis}, {mu}released_std={self.released_std!r}>"
         )
+
+
+def first_smallest(deltas: Sequence[float]) -> int:
+    """Index of the first delta that is the smallest up to rounding."""
+    lowest = min(deltas) * _EQUAL
+    return next(i for i, delta in enumerate(deltas) if delta <= lowest)
 
 
 def amplified_epsilon(epsilon: float, participation: float) -> float:

@@ -147,10 +147,14 @@ def _participation(plan: Plan) -> Curve | None:
 def _subsampling(plan: Plan) -> Curve:
     """D4; the exact Gaussian composition where nothing is secret in any epoch."""
     m = plan.mechanism
-    laws = []
+    laws: list[tuple[int, subsampling.EpochLaw]] = []
     for count, epoch in plan.private_runs():
-        rows = epoch.private_rows(m.batch_size)
-        laws.append((count, _epoch_law(plan, epoch, rows)))
+        law = _epoch_law(plan, epoch, epoch.private_rows(m.batch_size))
+        # epochs that differ in their learning rate alone have one law
+        if laws and laws[-1][1].resembles(law):
+            before, last = laws.pop()
+            law, count = last.joined(law), before + count
+        laws.append((count, law))
     if all(law.participation == 1 and len(law.mus) == 1 for _, law in laws):
         cost = sum(count * float(law.mus[0]) ** 2 for count, law in laws)
         return GaussianCurve(rounded_mu(cost, len(laws)))

@@ -169,6 +169,14 @@ class Plan:
         return any(epoch.contracts for _, epoch in self.runs)
 
     @cached_property
+    def scales(self) -> tuple[float, float]:
+        """Largest shift of a use and largest noise std of a step."""
+        return (
+            max(epoch.shift for _, epoch in self.runs),
+            max(epoch.noise for _, epoch in self.runs),
+        )
+
+    @cached_property
     def released_std(self) -> float:
         """Std per coordinate of all noise before the last proximal step.
 

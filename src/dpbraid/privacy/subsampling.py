@@ -75,6 +75,19 @@ class EpochLaw:
         """With all noise multiplied by factor."""
         return EpochLaw(self.mus / factor, self.weights, self.participation)
 
+    def resembles(self, other: EpochLaw) -> bool:
+        """Whether the other law differs by no more than the rounding of its mus."""
+        return (
+            self.participation == other.participation
+            and np.array_equal(self.weights, other.weights)
+            and np.allclose(self.mus, other.mus, rtol=1e-12, atol=0.0)
+        )
+
+    def joined(self, other: EpochLaw) -> EpochLaw:
+        """One law that is above both."""
+        mus = np.maximum(self.mus, other.mus)
+        return EpochLaw(mus, self.weights, self.participation)
+
     def profile(self, epsilons: Array) -> Array:
         """delta_k at each epsilon >= 0, rounded up."""
         inner = amplified_epsilons(epsilons, self.participation)
