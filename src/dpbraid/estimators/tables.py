@@ -3,8 +3,9 @@
 The private table comes in here as the caller has it. Whatever stands in a private row,
 the outcome is the same for everybody but in the numbers: no message names a value, and
 there is one exception, the refusal of a table with a value that is not finite. A *zero
-row* takes part in the run and moves nothing: its features, its intercept and its label
-are 0. Each row becomes one by itself, so one private row stays one private row.
+row* takes part in the run and moves nothing (but a mean, as a row at 0): its features,
+its intercept and its label are 0. Each row becomes one by itself, so one private row
+stays one private row.
 """
 
 from __future__ import annotations
