@@ -47,7 +47,7 @@ import numpy as np
 
 from dpbraid._validate import InvalidParameterError
 from dpbraid.losses import MarginLoss, Mean
-from dpbraid.mechanism import Epoch, Mechanism, Placement
+from dpbraid.mechanism import Mechanism, Placement
 from dpbraid.release import NumericModel
 
 UNIT = 2.0**-53
@@ -148,24 +148,27 @@ class _Norms:
             std = epoch.learning_rate * epoch.noise_std
             step = mechanism.prox_step(epoch)
             shift = float(np.linalg.norm(penalty.prox(zero, step)))
+            own_floor, own = _growth(
+                epoch.learning_rate,
+                mechanism.private_steps(epoch),
+                bounds.gradient,
+                bounds.row,
+            )
+            others_floor, others = _growth(
+                epoch.learning_rate,
+                mechanism.public_steps(epoch),
+                bounds.public_gradient,
+                bounds.public_row,
+            )
             for _ in range(count):
                 before = x
-                x = _after(
-                    x, epoch, mechanism, bounds.gradient, bounds.row, private=True
-                )
+                x = max(x, own_floor) + own
                 if std > 0:
                     self.window = max(self.window, x - since)
                     x += std * (2 * root + 16)
                     since = x
                 self.most = max(self.most, x, before)
-                x = _after(
-                    x,
-                    epoch,
-                    mechanism,
-                    bounds.public_gradient,
-                    bounds.public_row,
-                    private=False,
-                )
+                x = max(x, others_floor) + others
                 self.most = max(self.most, x)
                 self.window = max(self.window, x - since)
                 if penalty.diameter is not None:
@@ -181,24 +184,16 @@ class _Norms:
         return self.most + self.window
 
 
-def _after(
-    x: float,
-    epoch: Epoch,
-    mechanism: Mechanism,
-    gradient: float | None,
-    row: float,
-    *,
-    private: bool,
-) -> float:
-    """Bound on |x| after the private or the public steps of an epoch."""
-    eta = epoch.learning_rate
-    steps = mechanism.private_steps(epoch) if private else mechanism.public_steps(epoch)
+def _growth(
+    eta: float, steps: int, gradient: float | None, row: float
+) -> tuple[float, float]:
+    """(floor, add): these steps take |x| to at most max(|x|, floor) + add."""
     if gradient is not None:
-        return x + steps * eta * gradient
+        return 0.0, steps * eta * gradient
     # (1 - eta) x + eta q: a mixture where eta <= 1; beyond, |1 - eta| <= 1 shrinks x
     if eta <= 1:
-        return max(x, row) if steps else x
-    return x + steps * eta * row
+        return (row if steps else 0.0), 0.0
+    return 0.0, steps * eta * row
 
 
 def _noise_loss(

@@ -20,31 +20,23 @@ class Scripted:
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
-        self.block = np.empty((0, 0))
 
     def steps(self, out: Array) -> None:
         for row in out:
             row[:] = self.rng.standard_normal(len(row))
 
-    def total(self, steps: int, out: Array) -> None:
-        self.block = np.array(
-            [self.rng.standard_normal(len(out)) for _ in range(steps)]
-        )
-        out[:] = self.block.sum(axis=0)
-
-    def partial(
-        self,
-        steps: int,
-        times: Array,
-        table: Array,
-        rows: Array,
-        _products: Array,
-        _gram: Array,
-        out: Array,
-    ) -> None:
-        assert steps == len(self.block)
-        W = np.vstack([np.zeros_like(self.block[0]), np.cumsum(self.block, axis=0)])
-        out[:] = np.sum(table[rows] * W[times], axis=1)  # z_i = <a_i, W_t>
+    def blocks(
+        self, size: int, times: Array, table: Array, rows: Array, W: Array, z: Array
+    ) -> bool:
+        for j, total in enumerate(W):
+            block = slice(j * size, (j + 1) * size)
+            rho = np.empty((times[block][-1] + 1, len(total)))
+            self.steps(rho)
+            sums = np.vstack([np.zeros_like(total), np.cumsum(rho, axis=0)])
+            total[:] = sums[-1]
+            # z_i = <a_i, W_t>
+            z[block] = np.sum(table[rows[block]] * sums[times[block]], axis=1)
+        return True
 
     def end(self, X: Array, rates: Array, stds: Array) -> None:
         X -= self.rng.standard_normal(len(X))[:, None] * (rates * stds)

@@ -139,10 +139,10 @@ def test_every_loss_penalty_batch_and_placement(
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda p: p.kind)
 @pytest.mark.parametrize("placement", list(db.Placement))
 def test_long_rows(loss: Any, placement: db.Placement) -> None:
-    """Rows of many cache lines, whose last one is not whole."""
+    """Many cache lines, the last one not whole; an odd number of rows."""
     d = 301
     m = db.interleaved(
-        20,
+        21,
         2,
         private_fraction=0.6,
         loss=loss,
@@ -252,8 +252,8 @@ def test_the_bridge_has_exactly_the_law_of_the_partial_sums(
     G = (A @ A.T).astype(np.float32 if single else np.float64)
 
     def z(W: np.ndarray, xi: np.ndarray) -> np.ndarray:
-        out = np.full(rows, np.nan)
-        kernels.bridge(steps, times, A @ W, G, xi, out)
+        out = xi.copy()
+        kernels.bridge(times, A @ W, G, out)
         return out
 
     L = np.column_stack([z(np.zeros(d), e) for e in np.eye(rows)])
@@ -275,10 +275,10 @@ class OneNormal(Gaussian):
         super().__init__(np.random.default_rng(0))
         self.hot, self.asked = hot, 0
 
-    def fill(self, out: Any) -> None:
+    def fill(self, out: Any, std: float = 1.0) -> None:
         out[:] = 0
         if 0 <= self.hot - self.asked < out.size:
-            out[self.hot - self.asked] = 1.0
+            out[self.hot - self.asked] = std
         self.asked += out.size
 
 
@@ -355,7 +355,7 @@ def test_the_choice_of_a_way_follows_the_shapes() -> None:
     assert choice(3072, 1, False) is None  # the compiled loop is at its limit
     assert choice(11, 1, True) is None
     assert choice(11, 36, True) is None
-    assert choice(3072, 1, True) in range(16, 129)
+    assert choice(3072, 1, True) in range(8, 129)
     assert choice(3072, 36, True) in range(16, 129)
     assert choice(3072, 36, False) in range(16, 129)
 

@@ -306,6 +306,13 @@ def test_the_mean_finds_the_region_from_a_wrong_public_centre() -> None:
     assert noises[0] > 2 * noises[-1]
 
 
+def test_public_rows_that_are_all_alike_say_nothing_of_distances() -> None:
+    """Then the clip norm is that without public rows."""
+    alike = np.ones((30, 4))
+    fitted = PrivateMean(row_norm=3.0, random_state=0).fit(X, X_public=alike)
+    assert fitted.mechanism_.clip_norm == 3.0
+
+
 def test_unfitted_models_say_so() -> None:
     with pytest.raises(NotFittedError):
         PrivateRidge().predict(X)

@@ -29,6 +29,7 @@ from dpbraid.estimators import (
     PublicTransform,
     save,
 )
+from dpbraid.estimators.tables import NonFinite, private_features
 
 N, D = 12, 3
 rng = np.random.default_rng(3)
@@ -90,7 +91,10 @@ finite = st.one_of(
     st.sampled_from([1e308, -1.7e308, 5e-324, 0.0, -0.0, 2**70, 10**300, True, "1.5"]),
 )
 broken = st.sampled_from(
-    [float("nan"), float("inf"), None, "a text", "", 1j, object(), {"a": 1}, 10**400]
+    [
+        *(float("nan"), float("inf"), 10**400, 1j, np.complex128(1), np.complex64(2j)),
+        *(None, "a text", "", object(), {"a": 1}, [1.0], np.datetime64("2020-01-01")),
+    ]
 )
 labels = st.one_of(
     finite, st.sampled_from(["no", "yes", "new", "a much longer label", "", 7, -1])
@@ -177,6 +181,17 @@ def test_a_broken_row_is_refused_in_one_way_or_becomes_a_zero_row(
     assert outcome(make(), table, y, tmp_path) == refused
     whole = outcome(make(non_finite="zero"), X, y, tmp_path)
     assert outcome(make(non_finite="zero"), table, y, tmp_path) == whole
+
+
+def test_no_cell_decides_what_the_cells_of_other_rows_mean() -> None:
+    """Durations and dates mean the same, whether there is a text in row 0 or not."""
+    found = []
+    for other in (1.0, "a text"):
+        cells = [other, "2", np.timedelta64(3, "s"), np.datetime64("2020-01-01")]
+        table = np.array(cells, dtype=object)[:, None]
+        numbers, whole = private_features(table, NonFinite.ZERO)
+        found.append((numbers[1:].tolist(), whole[1:].tolist()))
+    assert found[0] == found[1]
 
 
 def numbers(model: Any) -> np.ndarray:

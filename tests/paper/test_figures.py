@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 
 from dpbraid.paper import figures
-from dpbraid.paper.panels import Algorithm
+from dpbraid.paper.panels import Algorithm, title
 from dpbraid.paper.style import COLOURS, DASHES, limits
 from dpbraid.theory.figures import SCHEDULE_COLOURS
 
@@ -49,13 +50,33 @@ def test_the_same_results_give_the_same_bytes(small):
         assert first == second
 
 
-@pytest.fixture(params=["panel", "sheet", "pair"])
-def figure(request, small):
-    if request.param == "panel":
-        return figures.panel(small.results[0])
-    if request.param == "sheet":
-        return figures.sheet([*small.results, *small.beside], "All")
-    return figures.pair(small.results[0], small.beside[0])
+def with_all_names(result):
+    """The result with a curve of every algorithm, hence the largest legend."""
+    curve = result.curves[0]
+    return replace(
+        result,
+        curves=tuple(
+            replace(curve, algorithm=name, title=title(name, result.panel.order))
+            for name in Algorithm
+        ),
+    )
+
+
+@pytest.fixture(params=["panel", "sheet", "sheet of two", "pair"])
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(params=[False, True], ids=["some names", "all names"])
+def figure(request, kind, small):
+    found = [*small.results, *small.beside]
+    if request.param:
+        found = [with_all_names(result) for result in found]
+    if kind == "panel":
+        return figures.panel(found[0])
+    if kind == "pair":
+        return figures.pair(found[0], found[2])
+    return figures.sheet(found if kind == "sheet" else found[:2], "All")
 
 
 def test_axes_are_labelled_and_the_legend_covers_nothing(figure):
@@ -71,8 +92,8 @@ def test_axes_are_labelled_and_the_legend_covers_nothing(figure):
         assert not box.overlaps(axes.get_tightbbox())
     # nothing sticks out of the paper
     paper = figure.bbox.get_points()
-    for text in (*(axes.title for axes in drawn), *legend.get_texts()):
-        inner = text.get_window_extent().get_points()
+    for part in (*(axes.title for axes in drawn), *legend.get_texts(), legend):
+        inner = part.get_window_extent().get_points()
         assert np.all(inner >= paper[0])
         assert np.all(inner <= paper[1])
 

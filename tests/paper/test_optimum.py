@@ -42,6 +42,9 @@ def test_reference_values(name):
     found = optimum.reference(tasks.load(name))
     assert found.optimum.gap < 1e-11
     assert found.public.gap < 1e-11
+    # lengths of vectors with up to 3072 entries, hence rounding of their sums
+    assert found.optimum.residual < 1e-10
+    assert found.public.residual < 1e-10
     digits = len(str(best).split(".")[1])
     assert round(found.optimum.value, digits) == best
     assert found.zero_value == pytest.approx(
@@ -118,6 +121,18 @@ def test_the_gap_bounds_the_excess_everywhere(loss, penalty):
         x = penalty.prox(best.x + scale * rng.standard_normal(5), 1e-12)
         excess = objective(loss, penalty, x, rows) - best.value
         assert optimum.gap(loss, penalty, x, rows) >= excess - 1e-12
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=lambda v: v.kind)
+def test_the_residual_tells_a_minimiser_from_the_points_beside_it(penalty):
+    rows = rows_for(Logistic(), 50, 5)
+    best = optimum.solve(Logistic(), penalty, rows, tolerance=1e-12)
+    assert best.residual < 1e-5  # of the order of the root of the gap
+    rng = np.random.default_rng(3)
+    for _ in range(10):
+        x = penalty.prox(best.x + 0.01 * rng.standard_normal(5), 1e-12)
+        if np.linalg.norm(x - best.x) > 1e-3:
+            assert optimum.kkt_residual(Logistic(), penalty, x, rows) > 1e-4
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Huber(0.5)], ids=lambda v: v.kind)

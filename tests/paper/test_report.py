@@ -113,6 +113,24 @@ def test_tables_hold_the_numbers(small, pages):
             assert any(row[:3] == wanted for row in rows)
 
 
+@pytest.mark.parametrize("name", ["report", "beside"])
+def test_what_costs_no_privacy_is_in_the_overview_too(small, pages, name):
+    head, *rows = (
+        row
+        for row in Page(pages[name]).rows
+        if row[0] == "panel" or row[0].startswith("Crime")
+    )
+    assert len(rows) == len(small.results)
+    for result, row in zip(small.results, rows, strict=True):
+        over = 0.0 if name == "report" else result.optimum
+        digits = 6 if name == "report" else 4
+        for point, value in (
+            ("zero vector", result.reference.zero_value),
+            ("public solution", result.reference.public_value),
+        ):
+            assert row[head.index(point)] == f"{value - over:.{digits}g}"
+
+
 def test_the_data_are_the_curves(small, pages):
     data = json.loads(Page(pages["report"]).data)["panels"]
     for result in small.results:

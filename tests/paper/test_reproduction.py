@@ -1,18 +1,21 @@
 """Figure 2 against an independent reproduction on the same data, 10 runs a curve.
 
-The reference gives no standard errors: each of its means is given the error of ours. A
-mean agrees within three joint errors or 2 %; an excess over G* at epoch-end noise
-within three joint errors or 10 %. Seeds are fixed, so the outcome repeats on a machine.
+The reference gives no standard errors: its runs are given the deviation of ours. A mean
+agrees within three joint errors or 2 %; an excess over G* at epoch-end noise within
+three joint errors or 10 %. Seeds are fixed, so the outcome repeats on a machine.
 
 Public Only on CIFAR-10 and Crime is left out where it is unstable: the lowest of
-several oscillating runs, whose ends are down to rounding (`test_chaos`).
+several oscillating runs, whose ends are down to rounding (`test_chaos`). DP-GD from the
+public solution is left out on Crime, where the public rows are those of another random
+matrix, and on COMPAS, where ten lines of NumPy give what we have
+(`test_full_batch_steps_have_the_law_of_ten_lines_of_numpy`).
 """
 
 from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -22,7 +25,7 @@ from dpbraid.engine.grid import grid_not_private
 from dpbraid.mechanism import Placement
 from dpbraid.paper import panels, results, study, sweep, tasks
 from dpbraid.paper.panels import PANELS, PAPER, Algorithm
-from dpbraid.paper.results import Result
+from dpbraid.paper.results import Rate, Result
 from dpbraid.paper.store import Store
 from dpbraid.paper.study import Study
 from dpbraid.paper.sweep import Settings
@@ -81,10 +84,23 @@ AT_EPOCH_ENDS = {
     "crime-eps5": (0.069, 0.0512, 0.0516, 0.0504),
     "compas-eps5": (0.00087, 0.0017, 0.0018, 0.0012),
 }
+OTHER_STARTS = ("crime", "compas")
+REFERENCE_RUNS = 10
+# On COMPAS the deviation over runs is half of the excess: two sets of ten of our own
+# runs differ by a half.
+RUNS = {"compas": 100}
 
 
-def _run(words: list[str], settings: Settings, extra: tuple[Algorithm, ...] = ()):
-    chosen = study.vary(study.choose(words), extra=extra)
+def _run(
+    words: list[str],
+    settings: Settings,
+    algorithms: tuple[Algorithm, ...] = PAPER,
+    runs: int = 10,
+) -> list[Result]:
+    chosen = tuple(
+        replace(panel, algorithms=algorithms, runs=runs)
+        for panel in study.choose(words)
+    )
     asked = Study(chosen, study.task_options(chosen), settings)
     loaded = asked.tasks()
     pairs = [(panel, loaded[panel.task]) for panel in chosen]
@@ -93,8 +109,11 @@ def _run(words: list[str], settings: Settings, extra: tuple[Algorithm, ...] = ()
         return results.read(asked, loaded, store)
 
 
-def _agree(ours: float, error: float, theirs: float, part: float) -> bool:
-    return abs(ours - theirs) <= max(3 * math.sqrt(2) * error, part * theirs)
+def _agree(ours: float, best: Rate, theirs: float, part: float) -> bool:
+    """Whether `ours`, the mean end of `best` or its excess, is the reference's."""
+    runs = len(best.objectives)
+    joint = best.final_std * math.sqrt(1 / runs + 1 / REFERENCE_RUNS)
+    return abs(ours - theirs) <= max(3 * joint, part * theirs)
 
 
 @pytest.mark.slow
@@ -113,7 +132,7 @@ def test_figure_2_is_the_references(task):
             if name is Algorithm.PUBLIC_ONLY and task in UNSTABLE:
                 assert result.curve(name).unstable(result.optimum) is not None
                 continue
-            assert _agree(best.final, best.final_error, theirs, 0.02), (
+            assert _agree(best.final, best, theirs, 0.02), (
                 result.panel.id,
                 name,
                 best.final,
@@ -138,14 +157,14 @@ def _check_winner(result: Result, winner: Algorithm | None) -> None:
 def test_noise_at_epoch_ends_is_the_references(task):
     settings = Settings(analysis="best", placement=Placement.EPOCH_END)
     words = [f"fig2-{name}" for name in AT_EPOCH_ENDS if name.startswith(task)]
-    for result in _run(words, settings, SHOWN):
+    for result in _run(words, settings, SHOWN, RUNS.get(task, 10)):
         theirs = AT_EPOCH_ENDS[result.panel.id.removeprefix("fig2-")]
         for name, excess in zip(SHOWN, theirs, strict=True):
-            if name.warm and task == "crime":
-                continue  # the public solution is that of another random matrix
+            if name.warm and task in OTHER_STARTS:
+                continue
             best = result.curve(name).best
             ours = best.final - result.optimum
-            assert _agree(ours, best.final_error, excess, 0.10), (
+            assert _agree(ours, best, excess, 0.10), (
                 result.panel.id,
                 name,
                 ours,
@@ -180,37 +199,42 @@ def test_chaos():
     assert np.all(spread[2:] < 0.01)
 
 
-def test_full_batch_steps_have_the_law_of_ten_lines_of_numpy():
-    """DP-GD on COMPAS, epsilon 5: where the reference's excess is a third above ours.
+@pytest.mark.parametrize(
+    ("name", "eta", "theirs"),
+    [(Algorithm.DP_GD, 5e-5, 0.0018), (Algorithm.DP_GD_WARM, 1e-5, 0.0012)],
+)
+def test_full_batch_steps_have_the_law_of_ten_lines_of_numpy(name, eta, theirs):
+    """On COMPAS, epsilon 5, where the reference's excess is a third above ours.
 
     400 runs of the loop below against 100 of the engine, at the best rate; they agree
     within five joint standard errors, which fails falsely once in a million seeds.
     """
     task = tasks.load("compas")
-    eta, std, epochs, clip, weight = 5e-5, 138.599859, 50, 10.0, 0.1
+    std, epochs, clip, weight = 138.599859, 50, 10.0, 0.1
     X, y = task.private.X, task.private.y
     n, d = X.shape
+    start = panels.start_point(name, task)
     limit = clip / np.linalg.norm(X, axis=1)
     rng = np.random.default_rng(1)
-    W = np.zeros((400, d))
+    W = np.tile(np.zeros(d) if start is None else start, (400, 1))
     for _ in range(epochs):
         slopes = np.clip(-y / (1 + np.exp(y * (W @ X.T))), -limit, limit)
         W = W - eta * (slopes @ X) - eta * std * rng.standard_normal(W.shape)
         W = np.sign(W) * np.maximum(np.abs(W) - eta * n * weight, 0)
-    theirs = np.logaddexp(0, -y * (W @ X.T)).mean(axis=1) + weight * np.abs(W).sum(1)
+    loop = np.logaddexp(0, -y * (W @ X.T)).mean(axis=1) + weight * np.abs(W).sum(1)
     panel = PANELS["fig2-compas-eps5"]
     mechanism = panels.mechanism(
-        panel, Algorithm.DP_GD, task, eta, placement=Placement.EPOCH_END
+        panel, name, task, eta, placement=Placement.EPOCH_END, start=start
     ).with_noise(std / n)
     ours = [
         grid_not_private(
-            [mechanism], task.private, seed=seed, dtype="float64"
+            [mechanism], task.private, seed=seed, dtype="float64", start=start
         ).objectives[0, -1]
         for seed in range(100)
     ]
-    error = math.hypot(np.std(theirs) / 20, np.std(ours) / 10)
-    assert abs(np.mean(theirs) - np.mean(ours)) < 5 * error
-    # far below the reference's 0.0018, on either side
+    error = math.hypot(np.std(loop) / 20, np.std(ours) / 10)
+    assert abs(np.mean(loop) - np.mean(ours)) < 5 * error
+    # far below the reference's, on either side
     optimum = 0.69061
-    assert np.mean(theirs) - optimum < 0.0015
+    assert np.mean(loop) - optimum < 0.85 * theirs
     assert error < 0.0001

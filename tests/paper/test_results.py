@@ -160,8 +160,8 @@ def _result(**ends: tuple[float, float]) -> Result:
         curves.append(Curve(algorithm, panels.TITLES[algorithm], (rate,)))
     panel: Panel = PANELS["fig2-crime-eps1"]
     reference = optimum.Reference(
-        optimum.Optimum(np.zeros(task.dimension), 0.0, 0.0),
-        optimum.Optimum(np.zeros(task.dimension), 0.0, 0.0),
+        optimum.Optimum(np.zeros(task.dimension), 0.0, 0.0, 0.0),
+        optimum.Optimum(np.zeros(task.dimension), 0.0, 0.0, 0.0),
         1.0,
         1.0,
     )
@@ -217,7 +217,7 @@ def test_a_panel_where_nothing_is_learned_says_so():
     flat = replace(
         result,
         reference=replace(
-            result.reference, optimum=optimum.Optimum(np.zeros(2), 0.995, 0.0)
+            result.reference, optimum=optimum.Optimum(np.zeros(2), 0.995, 0.0, 0.0)
         ),
     )
     assert any("within 0.5 % of the optimum" in r for r in claims.remarks(flat))

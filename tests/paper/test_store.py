@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import os
 import random
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +11,9 @@ import pytest
 
 from dpbraid.paper import sweep
 from dpbraid.paper.store import Configuration, Run, Store, StoreError
+from tests.paper import sweep_child
 
-CHILD = Path(__file__).with_name("sweep_child.py")
+CHILD = Path(sweep_child.__file__)
 
 
 def configuration(number=0, void=False):
@@ -217,54 +216,68 @@ def rows(path):
     return found
 
 
-def start(path):
-    return subprocess.Popen(
-        [sys.executable, str(CHILD), str(path)], stdout=subprocess.PIPE, text=True
-    )
+class Child:
+    """sweep_child.py, which runs sweeps and kills them."""
+
+    def __init__(self):
+        self.process = subprocess.Popen(
+            [sys.executable, str(CHILD)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def sweep(self, path, seconds="inf"):
+        """How it ended, units that were said to be on disk, and its seconds."""
+        print(seconds, path, file=self.process.stdin, flush=True)
+        how, safe, took = self.process.stdout.readline().split()
+        return how, int(safe), float(took)
 
 
-def kill_after(path, seconds):
-    """Kill a sweep that long after it is ready; whether it was still at work."""
-    child = start(path)
-    try:
-        assert child.stdout.readline() == "ready\n"
-        time.sleep(seconds)
-    finally:
-        child.kill()  # SIGKILL
-        rest = child.communicate()[0]
-    return rest == ""
+@pytest.fixture
+def child():
+    child = Child()
+    with child.process:
+        yield child
+        child.process.stdin.close()
 
 
-def finish(path):
-    """Run a sweep to its end; the seconds it took after it was ready."""
-    child = start(path)
-    assert child.stdout.readline() == "ready\n"
-    before = time.perf_counter()
-    assert child.communicate()[0] == "done\n"
-    assert child.returncode == 0
-    return time.perf_counter() - before
+def units_left(path):
+    """How many units a sweep would still run; each of them is whole."""
+    with Store(path, sweep.code_version()) as store, Store(":memory:", "") as empty:
+        left, whole = sweep_child.plan(store), sweep_child.plan(empty)
+    columns = {(unit.algorithm, unit.number): len(unit.cells) for unit in whole}
+    for unit in left:
+        assert len(unit.cells) == columns[unit.algorithm, unit.number]
+    return len(left)
 
 
-def test_killed_sweeps_resume(tmp_path):
-    """Random SIGKILLs, then a resume: row for row the store of an undisturbed sweep.
+def test_killed_sweeps_resume(tmp_path, child):
+    """20 random SIGKILLs, then a resume: row for row the store of an undisturbed sweep.
 
-    Five of them, twenty in the full suite, spread over the time that a whole sweep
-    takes. Fails falsely only if none lands between the first and the last unit.
+    They are spread over one and a half times what a whole sweep takes. After each, all
+    units that were said to be on disk are there, whole, and at most the one that was
+    about to be said. Fails falsely only if none lands between the first and the last.
     """
     undisturbed, killed = tmp_path / "undisturbed.sqlite", tmp_path / "killed.sqlite"
-    seconds = finish(undisturbed)
+    how, units, seconds = child.sweep(undisturbed)
+    assert (how, units_left(undisturbed)) == ("done", 0)
     expected = rows(undisturbed)
-    kills = 20 if "DPBRAID_FULL" in os.environ else 5
+    kills = 20
     rng = random.Random(1)
-    at_work = halfway = 0
+    left, at_work, halfway = units, 0, 0
     for _ in range(kills):
-        at_work += kill_after(killed, rng.uniform(0, 1.5 * seconds / kills))
-        with Store(killed, sweep.code_version()) as store:
-            halfway += 0 < len(store.done()) < len(expected[1])
+        how, safe, _took = child.sweep(killed, rng.uniform(0, 3 * seconds / kills))
+        assert how in ("killed", "done")
+        at_work += how == "killed"
+        before, left = left, units_left(killed)
+        assert safe <= before - left <= safe + 1
+        halfway += 0 < left < units
     assert at_work > 0
     assert halfway > 0
-    finish(killed)
+    how, safe, _took = child.sweep(killed)
+    assert (how, safe) == ("done", left)
     assert rows(killed) == expected
-    before = killed.read_bytes()
-    finish(killed)  # once more: no work, not a byte
-    assert killed.read_bytes() == before
+    content = killed.read_bytes()
+    assert child.sweep(killed)[:2] == ("done", 0)  # once more: no work, not a byte
+    assert killed.read_bytes() == content

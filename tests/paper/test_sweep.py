@@ -8,7 +8,7 @@ import pytest
 
 from dpbraid import InvalidParameterError
 from dpbraid.mechanism import Placement
-from dpbraid.paper import panels, sweep, tasks
+from dpbraid.paper import embedded, panels, sweep, tasks
 from dpbraid.paper.options import CreditCardOptions
 from dpbraid.paper.panels import Algorithm
 from dpbraid.paper.store import Store
@@ -116,6 +116,19 @@ def test_configurations_differ_in_all_that_decides(crime):
     # what concerns the noise leaves Public Only as it is
     for changed in (keys(analysis="paper-code"), keys(SMALL[1])):
         assert len(plain & changed) == 2
+
+
+def test_other_files_are_other_runs(crime):
+    """One cell of the original files that changed, under the same options."""
+
+    def keys(task):
+        cells = sweep.cells(SMALL[0], task, sweep.Settings())
+        return {cell.configuration.key for cell in cells}
+
+    cut = embedded.read("crime")
+    assert keys(tasks.load("crime", cut=cut)) == keys(crime)
+    cut["hundredths"][0, 5] += 1
+    assert keys(tasks.load("crime", cut=cut)).isdisjoint(keys(crime))
 
 
 def test_warm_starts_run_from_the_public_solution(store):

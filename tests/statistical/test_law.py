@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import dpbraid as db
-from dpbraid.engine import kernels, literal
+from dpbraid.engine import literal
 from dpbraid.engine.blocked import Blocked
 from dpbraid.engine.columns import Columns, Table
 from dpbraid.engine.noise import Gaussian
@@ -221,24 +221,19 @@ def test_runs_have_the_law_of_algorithm_1(
 class NoBridge(Gaussian):
     """The partial sums are their mean given W_B."""
 
-    def partial(
-        self,
-        steps: int,
-        times: Any,
-        table: Any,
-        rows: Any,
-        products: Any,
-        gram: Any,
-        out: Any,
-    ) -> None:
-        kernels.bridge(steps, times, products, gram, np.zeros(len(times)), out)
+    def blocks(
+        self, size: int, times: Any, table: Any, rows: Any, W: Any, z: Any
+    ) -> bool:
+        super().blocks(size, times, table, rows, W, z)
+        z[:] = 0
+        return False
 
 
 class FivePercent(Gaussian):
     """Noise of 1.05 times the std."""
 
-    def fill(self, out: Any) -> None:
-        super().fill(out)
+    def fill(self, out: Any, std: float = 1.0) -> None:
+        super().fill(out, std)
         out *= 1.05
 
 

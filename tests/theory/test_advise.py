@@ -133,7 +133,20 @@ def test_schedules_need_their_public_rows(
     public_rows: int, possible: tuple[str, ...]
 ) -> None:
     known = Facts(Setting(1000, 5, 1.0, 1e-6, 0.5), 1.0, public_rows)
-    assert possible_schedules(known) == possible
+    assert possible_schedules(known, 256) == possible
+
+
+def test_a_share_without_a_private_epoch_leaves_no_such_schedule() -> None:
+    known = Facts(Setting(1000, 5, 1.0, 1e-6, 0.01), 1.0, 1000)
+    assert possible_schedules(known, 8) == ("dp", "interleaved", "public_only")
+    assert "priv_pub" in possible_schedules(known, 256)
+
+
+def test_a_plan_without_noise_is_said_to_have_none() -> None:
+    advice = ask(n=100, epsilon=0.1, public_rows=100, public_gap=0.0)
+    assert advice.schedule == "public_only"
+    assert "public_only with no noise" in advice.reason
+    assert str(advice).startswith("public_only, no noise, K = ")
 
 
 def test_a_hopeless_size_is_called_hopeless() -> None:
@@ -151,8 +164,9 @@ def test_the_epoch_grid() -> None:
 def test_refusals() -> None:
     with pytest.raises(InvalidParameterError, match="placements"):
         ask(placements=[])
-    with pytest.raises(InvalidParameterError, match="radius"):
-        ask(radius=0.0)
+    for radius in (0.0, 1e300):
+        with pytest.raises(InvalidParameterError, match="radius"):
+            ask(radius=radius)
     with pytest.raises(InvalidParameterError, match="public_gap"):
         ask(public_rows=2000, public_gap=-1.0)
     with pytest.raises(InvalidParameterError, match="max_epochs"):

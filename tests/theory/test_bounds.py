@@ -430,6 +430,14 @@ class TestConditions:
         assert [c.name for c in bound.failed] == ["domain"]
         assert "caller's word" in bound.failed[0].detail
 
+    def test_partial_sums_may_be_unbounded_where_the_whole_sum_is_0(self) -> None:
+        turned = db.Rows.bounded(self.rows.X[::-1], self.rows.y[::-1])  # type: ignore[index]
+        mechanism = db.public_only(2, 2, learning_rate=1e-3, loss=db.Squared())
+        constants = constants_not_private(mechanism, self.rows, turned)
+        bound = convergence_bound(constants, mechanism)
+        assert (bound.nonvanishing, bound.vanishing) == (0, math.inf)
+        assert [c.name for c in bound.failed] == ["domain"]
+
     def test_clipping(self) -> None:
         def at(clip_norm: float, row_norm: float | None) -> db.Mechanism:
             return db.dp(
@@ -509,6 +517,16 @@ def test_printed_projection_adds_what_does_not_vanish() -> None:
     printed = convergence_bound(constants, mechanism, Form.PRINTED_THEOREM)
     harmonic = 1 + 1 / 2 + 1 / 3
     assert printed.additional == pytest.approx(2 * (2 / 2) * harmonic)
+    # at the epoch end w^2 for n sigma^2
+    end = dataclasses.replace(
+        mechanism,
+        epochs=tuple(
+            dataclasses.replace(e, placement=db.Placement.EPOCH_END)
+            for e in mechanism.epochs
+        ),
+    )
+    at_end = convergence_bound(constants, end, Form.PRINTED_THEOREM)
+    assert at_end.additional == pytest.approx(printed.additional / 5)
     proved = convergence_bound(constants, mechanism, Form.THEOREM)
     assert proved.additional == 0
     assert proved.total < printed.total

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 import dpbraid as db
+import dpbraid.theory
 from dpbraid import InvalidParameterError
 from dpbraid.theory.constants import constants_not_private, minimiser_not_private
 
@@ -62,6 +68,47 @@ def test_measured_constants_by_hand() -> None:
     assert c.distance_squared == pytest.approx(1 / 9 + 4 / 9)
     gradients = 2 * np.array([1 * (1 / 3 - 1), 2 * (4 / 3 - 2)])
     assert c.gradient_variance == pytest.approx(np.mean(gradients**2))
+
+
+def test_the_largest_mean_smoothness_is_over_the_objective_and_all_epochs() -> None:
+    """L = 5; worst epoch: the second private row and the first public one, 8 each."""
+    X, labels = np.array([[1.0], [2.0]]), np.zeros(2)
+    private, public = db.Rows.bounded(X, labels), db.Rows.bounded(2 * X, labels)
+    options = {"learning_rate": 1e-3, "loss": db.Squared()}
+    mixed = db.interleaved(2, 2, private_fraction=0.5, **options)
+    c = constants_not_private(mixed, private, public, radius=1.0)
+    assert c.smoothness == pytest.approx(5)
+    assert c.mean_smoothness == pytest.approx(8)
+    small = db.Rows.bounded(X / 10, labels)
+    only = db.public_only(2, 2, **options)
+    c = constants_not_private(only, private, small, radius=1.0)
+    assert c.mean_smoothness == c.smoothness
+
+
+def public_functions() -> list[tuple[str, Callable[..., object]]]:
+    found = []
+    for info in pkgutil.iter_modules(dpbraid.theory.__path__):
+        module = importlib.import_module(f"dpbraid.theory.{info.name}")
+        for name, member in vars(module).items():
+            own = getattr(member, "__module__", None) == module.__name__
+            if own and inspect.isfunction(member) and not name.startswith("_"):
+                found.append((name, member))
+    return found
+
+
+def test_what_reads_private_rows_says_so_in_name_and_docstring() -> None:
+    reading = [
+        (name, function)
+        for name, function in public_functions()
+        if any("Rows" in str(t) for t in inspect.get_annotations(function).values())
+    ]
+    assert len(reading) >= 4
+    for name, function in reading:
+        assert name.endswith("_not_private"), name
+        assert "NOT PRIVATE" in (function.__doc__ or ""), name
+    # and nothing else of the theory takes a table
+    free = {name for name, _ in public_functions()} - {name for name, _ in reading}
+    assert {"facts", "advise", "convergence_bound", "proved_table"} <= free
 
 
 @pytest.mark.parametrize("size", [1e-200, 1e-30, 1e30, 1e149])

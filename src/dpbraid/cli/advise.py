@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpbraid import _validate
 from dpbraid._validate import InvalidParameterError
 from dpbraid.cli import guarantee
 from dpbraid.cli.guarantee import finite
@@ -164,6 +165,7 @@ def _constants(
 
     if row_norm is None:
         raise InvalidParameterError("--loss needs --row-norm")
+    _validate.positive(row_norm=row_norm)
     chosen: Loss = variant(Loss, loss)
     if smoothness is None:
         smoothness = chosen.smoothness(row_norm)

@@ -191,6 +191,7 @@ def _terms(bound: Bound) -> dict[str, Any]:
 
 def _constants(constants: Constants) -> Any:
     data = dataclasses.asdict(dataclasses.replace(constants, epochs=()))
+    data["mean_smoothness"] = constants.mean_smoothness
     data["epochs"] = [
         {"repeat": count, **dataclasses.asdict(at)} for count, at in constants.runs()
     ]
@@ -237,7 +238,8 @@ def _show(found: tuple[Bound, ...], constants: Constants, rate: float) -> None:
             _line(console, f"FAILS for the printed forms: {c.name}: {c.detail}")
     _line(
         console,
-        f"L {constants.smoothness:.4g}, |x_1 - x*| "
+        f"L {constants.smoothness:.4g}, L-bar* {constants.mean_smoothness:.4g}, "
+        "|x_1 - x*| "
         f"{math.sqrt(constants.distance_squared):.4g}, sigma_any "
         f"{math.sqrt(constants.gradient_variance):.4g}, mu_psi "
         f"{constants.strong_convexity:.4g}, G(x*) {constants.minimum:.6g}",

@@ -72,6 +72,7 @@ def show(
     options = tasks.source(name).options.parse(texts)
     task = tasks.load(name, options, data_dir=data_dir)
     found = optimum.reference(task)
+    best = found.optimum
     console = Console()
     console.print(f"[bold]{task.title}[/bold]: {task.description}.")
     facts = Table(show_header=False)
@@ -80,7 +81,8 @@ def show(
         ("public rows", str(len(task.public))),
         ("row norms at most", f"{task.private.row_norm:g}, {task.public.row_norm:g}"),
         ("loss, penalty", f"{task.loss!r}, {task.penalty!r}"),
-        ("G*", f"{found.optimum.value:.8g} (gap at most {found.optimum.gap:.1g})"),
+        ("G*", f"{best.value:.10g}"),
+        ("its gap, KKT residual", f"at most {best.gap:.1g}, {best.residual:.1g}"),
         ("G at the zero vector", f"{found.zero_value:.8g}"),
         ("G at the public solution", f"{found.public_value:.8g}"),
     ):

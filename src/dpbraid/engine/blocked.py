@@ -99,7 +99,9 @@ class Blocked:
             self._wide(table, rows, eta, scales, noisy)
             return
         if self._rows[noisy]:
-            self._blocks(table, rows, eta, scales, noisy, self._rows[noisy])
+            scales = scales if noisy else np.zeros_like(scales)
+            blocks = self._blocks_one if self._X.shape[1] == 1 else self._blocks_many
+            blocks(table, rows, eta, scales, noisy, self._rows[noisy])
         else:
             self._loop(table, rows, eta, scales, noisy)
 
@@ -152,7 +154,13 @@ class Blocked:
         data = (table.X, table.y, table.limits, rows)
         loss = (s.address, s.parameter)
         if self._is_margin and one and b == 1 and len(noise) == 0:
-            kernels.quiet_steps_one(X[:, 0], *data, eta[0], *loss)
+            paired = len(rows) // 2 * 2 if len(X) >= costs.LONG_ROW else 0
+            for quiet, part in (
+                (kernels.quiet_pairs_one, rows[:paired]),
+                (kernels.quiet_steps_one, rows[paired:]),
+            ):
+                if len(part):
+                    quiet(X[:, 0], *data[:3], part, eta[0], *loss)
         elif self._is_margin and one and b == 1:
             kernels.steps_one(X[:, 0], *data, eta[0], *loss, noise, scales[0])
         elif self._is_margin and one:
@@ -236,7 +244,7 @@ class Blocked:
 
     # -- blocks ----------------------------------------------------------------------
 
-    def _blocks(
+    def _blocks_one(
         self,
         table: Table,
         rows: RowNumbers,
@@ -245,76 +253,86 @@ class Blocked:
         noisy: bool,
         size: int,
     ) -> None:
-        b = self._batch
+        """Blocks of one column, some at a time: rows are read where they are."""
+        d, b = len(self._X), self._batch
         size = min(size, -(-len(rows) // b) * b)
-        room = _Room(self._X, size, scales if noisy else np.zeros_like(scales))
-        for first in range(0, len(rows), size):
-            piece = rows[first : first + size]
-            times = np.arange(len(piece)) // b
-            after = np.minimum((times + 1) * b, len(piece))
-            self._block(table, piece, eta, noisy, times, after, room)
+        at_once = min(costs.blocks_at_once(d, size), -(-len(rows) // size))
+        times = np.arange(size) // b
+        all_times = np.tile(times, at_once)
+        W, z = np.zeros((at_once, d), self._X.dtype), np.zeros(at_once * size)
+        room = [np.empty(shape, self._X.dtype) for shape in (size, size, (size, size))]
+        loss = (self._slope.address, self._slope.parameter)
+        data = (self._X[:, 0], table.X, table.y, table.limits)
+        for first in range(0, len(rows), at_once * size):
+            piece = rows[first : first + at_once * size]
+            noise = W[: -(-len(piece) // size)], z[: len(piece)]
+            given = True
+            if noisy:
+                piece_times = all_times[: len(piece)]
+                given = self._noise.blocks(size, piece_times, table.X, piece, *noise)
+            cut = (piece, size, times, (times + 1) * b)
+            kernels.blocks_one(
+                *data, *cut, eta[0], *loss, scales[0], *noise, given, *room
+            )
             self._report(len(piece))
 
-    def _block(
+    def _blocks_many(
         self,
         table: Table,
         rows: RowNumbers,
         eta: Array,
+        scales: Array,
         noisy: bool,
-        times: RowNumbers,
-        after: RowNumbers,
-        room: _Room,
+        size: int,
     ) -> None:
-        """One block of ENGINE.md: one column reads the rows where they are."""
-        X, T, s, size = self._X, table.X, self._slope, len(rows)
-        M, G = room.M[:size], room.G[:size, :size]
-        products, z = room.products[:size], room.z[:size]
-        one, steps = X.shape[1] == 1, int(times[-1]) + 1
-        W = room.A[0] if one else room.A[size]
-        if noisy:
-            self._noise.total(steps, W)
-        else:
-            W[:] = 0
-        if one:
-            kernels.products_one(T, rows, X[:, 0], W, M[:, 0], products)
-            kernels.gram(T, rows, G)
-        else:
-            kernels.gather(T, rows, W, room.A[:size], products)
-            np.matmul(room.A[:size], X, out=M)
-            kernels.gram(room.A, room.numbers[:size], G)
-        if noisy:
-            self._noise.partial(steps, times, T, rows, products, G, z)
-        row_data = (rows, table.y, table.limits, after)
+        """Blocks of many columns: their rows are copied for the matrix products."""
+        X, s, b = self._X, self._slope, self._batch
+        size = min(size, -(-len(rows) // b) * b)
+        room = _Room(X, size)
+        all_times = np.arange(size) // b
         loss = (s.address, s.parameter)
-        if one:
-            kernels.descend_one(
-                X[:, 0], T, W, G, *row_data, eta[0], *loss, z, room.scales[0], M[:, 0]
+        for first in range(0, len(rows), size):
+            piece = rows[first : first + size]
+            count, times = len(piece), all_times[: len(piece)]
+            A, M = room.A[: count + 1], room.M[: count + 1]
+            G, products, z = (
+                room.G[:count, :count],
+                room.products[:count],
+                room.z[:count],
             )
-            return
-        kernels.descend_many(
-            M, G, *row_data, eta, *loss, z, room.scales, _tiny(X.dtype)
-        )
-        room.M[size] = room.scales  # the coefficients of W_B
-        # X_B = X_0 - A^T (eta c) - W_B scale
-        self._add_product(-1.0, room.A[: size + 1], room.M[: size + 1], X)
+            # W_B stands below the rows, its coefficients below theirs
+            W, M[count] = A[count:], scales
+            W[:], z[:], given = 0, 0, True
+            if noisy:
+                given = self._noise.blocks(size, times, table.X, piece, W, z)
+            kernels.gather(table.X, piece, W[0], A[:count], products)
+            np.matmul(A[:count], X, out=M[:count])
+            kernels.gram(A, room.numbers[:count], G)
+            if not given:
+                kernels.bridge(times, products, G, z)
+            row_data = (piece, table.y, table.limits, (times + 1) * b)
+            kernels.descend_many(
+                M[:count], G, *row_data, eta, *loss, z, scales, _tiny(X.dtype)
+            )
+            # X_B = X_0 - A^T (eta c) - W_B scale
+            self._add_product(-1.0, A, M, X)
+            self._report(count)
 
 
 class _Room:
-    """Buffers that the blocks of one piece share.
+    """Buffers that the blocks of many columns share.
 
-    A: the rows of a block side by side, for the products of many columns, and W_B
-    after them; W_B alone for one column.
+    A: the rows of a block side by side, for the matrix products, and W_B after them.
     """
 
-    def __init__(self, X: AnyArray, size: int, scales: Array) -> None:
+    def __init__(self, X: AnyArray, size: int) -> None:
         d, count = X.shape
-        self.A = np.empty((1 if count == 1 else size + 1, d), X.dtype)
+        self.A = np.empty((size + 1, d), X.dtype)
         self.numbers = np.arange(size)
         self.M = np.empty((size + 1, count), X.dtype)
         self.G = np.empty((size, size), X.dtype)
         self.products = np.empty(size, X.dtype)
-        self.z = np.zeros(size)
-        self.scales = scales
+        self.z = np.empty(size)
 
 
 def _gemm(dtype: np.dtype[Any]) -> Any:

@@ -18,17 +18,23 @@ MAX_ROWS = 256
 WIDE_NUMBERS = 2**15
 # Numbers at once where a grid computes its objective values.
 EVALUATED = 2**17
+# From this many columns on, steps without noise take two rows in one pass.
+LONG_ROW = 128
 # From this many rows a step on, margins come from matrix products.
 WIDE_BATCH = 48
-_BLOCK_SIZES = (16, 24, 32, 48, 64, 96, 128)
+_BLOCK_SIZES = (8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 _FLOP = 0.035  # a multiply-add of a loop over one row in cache, float64
 _PRODUCT = 0.022  # a multiply-add of a matrix product
-_GRAM = 0.04  # a multiply-add of the Gram kernel (half of the square is computed)
-_NORMAL = 4.0  # a standard normal
+_GRAM = 0.046  # a multiply-add of the Gram kernel (half of the square is computed)
+_FACTOR = (
+    1.1  # a multiply-add of the bridge's factor, in loops too short to fill vectors
+)
+_NORMAL = 5.0  # a standard normal, drawn and added
 _SLOPE = 6.0  # one slope
 _INNER = 1.5  # entering and leaving a loop over columns, too short to fill vectors
-_CALL = 25_000.0  # the Python around one block
+_CALL = 25_000.0  # the Python around one block of many columns
+_BLOCK = 1_000.0  # the compiled code around one block of one column
 
 
 @dataclass(frozen=True)
@@ -72,10 +78,9 @@ def block_cost(shape: Shape, rows: int) -> float:
     products = 2 * d * columns * _PRODUCT * shape._narrow
     gram = d * rows / 2 * _GRAM * shape._narrow
     normals = shape.noisy * d * _NORMAL / rows
-    inner = (rows**2 / 6 * shape.noisy + rows / 2 * columns) * _FLOP * 2
-    return (
-        products + gram + normals + inner + columns * _SLOPE + d * _FLOP + _CALL / rows
-    )
+    inner = rows**2 / 6 * shape.noisy * _FACTOR + rows * columns * _FLOP
+    around = (_BLOCK if columns == 1 else _CALL) / rows
+    return products + gram + normals + inner + columns * _SLOPE + d * _FLOP + around
 
 
 def block_rows(shape: Shape) -> int | None:
@@ -85,6 +90,12 @@ def block_rows(shape: Shape) -> int | None:
         if rows >= shape.batch and block_cost(shape, rows) < cost:
             best, cost = rows, block_cost(shape, rows)
     return best
+
+
+def blocks_at_once(d: int, rows: int) -> int:
+    """Blocks of `rows` rows on one column in one piece: work, W_B and rows bounded."""
+    work = d * rows * (rows // 2 + 6)
+    return max(1, min(noise_steps(d, 8), PIECE // work, 2**12 // rows))
 
 
 def memory_bytes(n: int, d: int, columns: int, *, itemsize: int = 8) -> int:

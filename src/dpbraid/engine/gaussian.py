@@ -12,9 +12,10 @@ tail. A uniform U with infinitely many secret bits defines Z = -sign * PhiInvers
    decimal arithmetic of as many digits as it takes.
 
 The error bound of step 3 is (1 + z) 4e-15 for z. It covers the quantile function's
-error, measured below 5e-16 (1 + z) against 50 digits (tests/engine/test_gaussian.py),
-the width of the interval of U, at most 1/(2 z m) <= 4e-16 for m >= 2^48, and the
-rounding of h and of the product, 3e-16 z.
+error, measured below 5e-16 (1 + z) against 50 digits for m >= 2^32 (smaller m draw on,
+see tests/engine/test_gaussian.py), the rounding of h and of the product, 3e-16 z, and
+the width of the interval of U, at most 1/(2 z m), where m >= 2^48 makes it 4e-16; in
+between, 1/(z m) is added.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from numpy.typing import NDArray
 from dpbraid.engine.compilation import kernel
 
 _ERROR = 4e-15
-_SMALLEST = 2**48
+_SMALLEST = 2**32
+_NARROW = 2**48
 _MORE_BITS = 128
 MOST_CELLS = 2**40
 
@@ -140,7 +142,10 @@ def _round_all(bits, cells, out, unsure):  # type: ignore[no-untyped-def]
         z = upper_quantile(center, (np.float64(m) + 0.5) * 2.0**-64)
         y = z * cells
         rounded = np.rint(y)
-        if 0.5 - abs(y - rounded) <= cells * (1.0 + z) * _ERROR or m < _SMALLEST:
+        error = (1.0 + z) * _ERROR
+        if m < _NARROW:
+            error += 1.0 / (z * max(m, 1))
+        if 0.5 - abs(y - rounded) <= cells * error or m < _SMALLEST:
             unsure[count] = i
             count += 1
         out[i] = np.int64(rounded) if s >= 0 else -np.int64(rounded)

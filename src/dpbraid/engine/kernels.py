@@ -30,13 +30,13 @@ _FAST: Any = {
 
 
 @kernel()
-def normals(rng, out):
-    """Fill `out` with standard normals: rng.standard_normal(), drawn in float64.
+def normals(rng, std, out):
+    """Fill `out` with normals: std * rng.standard_normal(), drawn in float64.
 
     Numba compiles NumPy's ziggurat; its draws are the same bits in half the time.
     """
     for k in range(out.shape[0]):
-        out[k] = rng.standard_normal()
+        out[k] = std * rng.standard_normal()
 
 
 @kernel()
@@ -145,6 +145,35 @@ def quiet_steps_one(x, T, y, limits, rows, eta, address, parameter):
             ahead += T[later, k] * moved
             product += T[later, k] * T[after, k]
         r, after = after, later
+
+
+@kernel(**_FAST)
+def quiet_pairs_one(x, T, y, limits, rows, eta, address, parameter):
+    """The same in one pass over x every two steps, for long rows.
+
+    The pass that takes x over one pair of rows takes the margins of the next pair, the
+    second's as above. The number of rows must be even.
+    """
+    last = rows.shape[0] - 1
+    zero = x.dtype.type(0)
+    r0, r1 = rows[0], rows[1]
+    s0 = s1 = zero
+    for t in range(-2, last, 2):
+        # the first pass moves nothing, the last one looks ahead for nothing
+        n0, n1 = rows[min(t + 2, last)], rows[min(t + 3, last)]
+        m0 = m1 = product = zero
+        for k in range(x.shape[0]):
+            moved = x[k] - (s0 * T[r0, k] + s1 * T[r1, k])
+            x[k] = moved
+            a0, a1 = T[n0, k], T[n1, k]
+            m0 += a0 * moved
+            m1 += a1 * moved
+            product += a0 * a1
+        r0, r1 = n0, n1
+        c = _clipped(call(address, m0, y[r0], parameter), limits[r0])
+        s0 = x.dtype.type(eta * c)
+        c = _clipped(call(address, m1 - s0 * product, y[r1], parameter), limits[r1])
+        s1 = x.dtype.type(eta * c)
 
 
 @kernel(**_FAST)
@@ -449,8 +478,8 @@ def gram(T, rows, G):
 
 
 @kernel(**_FAST)
-def bridge(steps, times, products, G, normals, z):
-    """z_i = <a_i, W_t> given W_B, for t = times[i] steps before row i.
+def bridge(times, products, G, z):
+    """Normals z become z_i = <a_i, W_t> given W_B, for t = times[i] steps before row i.
 
     z | W_B ~ N((t/B) <a_i, W_B>, S), S_ij = (min(t_i, t_j) - t_i t_j / B) <a_i, a_j>.
     S is factored as D R D with D = diag(|a_i|): R has bridge eigenvalues of 1/4 and
@@ -459,6 +488,7 @@ def bridge(steps, times, products, G, normals, z):
     of a pivot is no less than the jitter.
     """
     rows = times.shape[0]
+    steps = times[rows - 1] + 1
     L = np.zeros((rows, rows))
     norms = np.empty(rows)
     jitter = 0.0
@@ -468,7 +498,6 @@ def bridge(steps, times, products, G, normals, z):
             jitter = 1e-13 if G.itemsize == 8 else 1e-4
     first = 0
     while first < rows and times[first] == 0:
-        z[first] = 0.0  # W_0 = 0
         first += 1
     for i in range(first, rows):
         t = times[i]
@@ -488,10 +517,13 @@ def bridge(steps, times, products, G, normals, z):
                 L[i, i] = np.sqrt(max(total, jitter * covariance))
             else:
                 L[i, j] = total / L[j, j]
+    for i in range(rows - 1, first - 1, -1):
         total = 0.0
         for k in range(first, i + 1):
-            total += L[i, k] * normals[k]
-        z[i] = t / steps * products[i] + norms[i] * total
+            total += L[i, k] * z[k]
+        z[i] = times[i] / steps * products[i] + norms[i] * total
+    for i in range(first):
+        z[i] = 0.0  # W_0 = 0
 
 
 @kernel(**_FAST)
@@ -524,6 +556,48 @@ def descend_one(
         c0, r = margins[i], rows[i]
         for k in range(x.shape[0]):
             x[k] -= c0 * T[r, k]
+
+
+@kernel(**_FAST)
+def blocks_one(
+    x,
+    T,
+    y,
+    limits,
+    rows,
+    size,
+    times,
+    after,
+    eta,
+    address,
+    parameter,
+    scale,
+    W,
+    z,
+    given,
+    margins,
+    products,
+    G,
+):
+    """Blocks of `size` rows on one column, one after the other.
+
+    W (blocks, d) and z (rows,) are their noise: z the numbers <a_i, W_t> where `given`,
+    else the normals for `bridge`. times, after: of the rows within a block. The last
+    three are room for one block.
+    """
+    for block in range(W.shape[0]):
+        first = block * size
+        piece = rows[first : first + size]
+        count = piece.shape[0]
+        gram_, sums = G[:count, :count], products[:count]
+        products_one(T, piece, x, W[block], margins[:count], sums)
+        gram(T, piece, gram_)
+        noise = z[first : first + count]
+        if not given:
+            bridge(times[:count], sums, gram_, noise)
+        row_data = (piece, y, limits, after[:count])
+        loss = (address, parameter)
+        descend_one(x, T, W[block], gram_, *row_data, eta, *loss, noise, scale, margins)
 
 
 @kernel(**_FAST)

@@ -98,23 +98,21 @@ class Noise(Protocol):
     def steps(self, out: AnyArray) -> None:
         """Fill `out` of shape (steps, d): one vector a step."""
 
-    def total(self, steps: int, out: AnyArray) -> None:
-        """Fill `out` of shape (d,) with W_B, the sum of the next `steps` vectors."""
-
-    def partial(
+    def blocks(
         self,
-        steps: int,
+        size: int,
         times: NDArray[np.int64],
         table: AnyArray,
         rows: NDArray[np.int64],
-        products: AnyArray,
-        gram: AnyArray,
-        out: AnyArray,
-    ) -> None:
-        """Fill `out` with z_i = <a_i, W_t>, t = times[i], given the last `total`.
+        W: AnyArray,
+        z: Array,
+    ) -> bool:
+        """The noise of blocks of `size` rows each, one after the other.
 
-        The a_i are table[rows]; products: <a_i, W_B>; gram: <a_i, a_j>; times: number
-        of steps before each row's.
+        W of shape (blocks, d): the sum of each block's noise vectors. z of shape
+        (rows,): the numbers <a_i, W_t> themselves, then the answer is True; or normals
+        from which `kernels.bridge` makes them given W, then it is False. The a_i are
+        table[rows]; times[i] is t, the number of the block's steps before row i's.
         """
 
     def end(self, X: AnyArray, rates: Array, stds: Array) -> None:
@@ -124,8 +122,8 @@ class Noise(Protocol):
 class Gaussian:
     """Gaussian noise in the floating-point numbers of the state.
 
-    Normals are drawn ahead, AHEAD at a time: a call of the compiled generator costs as
-    much as thousands of them.
+    Few normals are drawn ahead, AHEAD at a time: a call of the compiled generator costs
+    as much as thousands of them. They come in the same order either way.
     """
 
     AHEAD = 2**14
@@ -135,16 +133,19 @@ class Gaussian:
         self._drawn = np.empty(self.AHEAD)
         self._used = self.AHEAD
 
-    def fill(self, out: AnyArray) -> None:
+    def fill(self, out: AnyArray, std: float = 1.0) -> None:
         """Fill `out` of shape (count,) with the next normals of the stream."""
         first = 0
         while first < len(out):
             if self._used == self.AHEAD:
-                kernels.normals(self._rng, self._drawn)
+                if len(out) - first >= self.AHEAD and out.dtype == np.float64:
+                    kernels.normals(self._rng, std, out[first:])
+                    return
+                kernels.normals(self._rng, 1.0, self._drawn)
                 self._used = 0
             count = min(len(out) - first, self.AHEAD - self._used)
             used = self._drawn[self._used : self._used + count]
-            out[first : first + count] = used
+            out[first : first + count] = std * used
             self._used += count
             first += count
 
@@ -152,25 +153,21 @@ class Gaussian:
         """Draw d normals a step."""
         self.fill(out.reshape(-1))
 
-    def total(self, steps: int, out: AnyArray) -> None:
-        """W_B ~ N(0, B I)."""
-        self.fill(out)
-        out *= out.dtype.type(np.sqrt(steps))
-
-    def partial(
+    def blocks(
         self,
-        steps: int,
+        size: int,
         times: NDArray[np.int64],
         table: AnyArray,
         rows: NDArray[np.int64],
-        products: AnyArray,
-        gram: AnyArray,
-        out: AnyArray,
-    ) -> None:
-        """Draw the bridge z | W_B of ENGINE.md with one normal a row."""
-        normals = np.empty(len(times))
-        self.fill(normals)
-        kernels.bridge(steps, times, products, gram, normals, out)
+        W: AnyArray,
+        z: Array,
+    ) -> bool:
+        """W_B ~ N(0, B I) for B steps, and one normal a row for the bridge."""
+        if len(W) > 1:
+            self.fill(W[:-1].reshape(-1), math.sqrt(times[size - 1] + 1))
+        self.fill(W[-1], math.sqrt(times[-1] + 1))
+        self.fill(z)
+        return False
 
     def end(self, X: AnyArray, rates: Array, stds: Array) -> None:
         """Draw one vector for all columns."""
@@ -203,20 +200,15 @@ class OnGrid:
         """Not on this grid."""
         raise NotImplementedError(_ONLY_AT_ENDS)
 
-    def total(self, steps: int, out: AnyArray) -> None:
-        """Not on this grid."""
-        raise NotImplementedError(_ONLY_AT_ENDS)
-
-    def partial(
+    def blocks(
         self,
-        steps: int,
+        size: int,
         times: NDArray[np.int64],
         table: AnyArray,
         rows: NDArray[np.int64],
-        products: AnyArray,
-        gram: AnyArray,
-        out: AnyArray,
-    ) -> None:
+        W: AnyArray,
+        z: Array,
+    ) -> bool:
         """Not on this grid."""
         raise NotImplementedError(_ONLY_AT_ENDS)
 

@@ -144,7 +144,9 @@ def _base_clip(facts: Facts) -> tuple[float, float]:
     """The base clip norm, and the one above which nothing is gained."""
     R, loss, public = facts.row_norm, facts.loss, facts.public
     if isinstance(loss, Mean):
-        return (R, R) if public is None else (public.gradient, 2 * R)
+        if public is None or public.gradient == 0:
+            return R, R
+        return public.gradient, 2 * R
     assert isinstance(loss, MarginLoss)
     if loss.slope_bound is not None:
         most = loss.slope_bound * R

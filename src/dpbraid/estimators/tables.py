@@ -222,15 +222,17 @@ def _array(data: Any) -> NDArray[Any] | None:
 
 
 def _parsed(array: NDArray[Any]) -> Array:
-    try:
-        numbers: Array = array.astype(np.float64)
-    except Exception:
-        cells = [_number(cell) for cell in array.ravel().tolist()]
-        numbers = np.array(cells, dtype=np.float64).reshape(array.shape)
-    return numbers
+    """Cell by cell, so that no cell decides what another one means."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cells = (_number(cell) for cell in array.flat)
+        numbers = np.fromiter(cells, np.float64, count=array.size)
+    return numbers.reshape(array.shape)
 
 
 def _number(cell: Any) -> float:
+    if isinstance(cell, np.complexfloating):  # float() would drop a part of it
+        return float("nan")
     try:
         return float(cell)
     except Exception:

@@ -37,7 +37,7 @@ def sheet(results: Sequence[Result], title: str) -> Figure:
     """Many panels, four in a row, with one legend."""
     columns = min(5 if len(results) % 5 == 0 else 4, len(results))
     rows = math.ceil(len(results) / columns)
-    figure = Figure(figsize=(3.2 * columns, 2.6 * rows + 0.9), layout="constrained")
+    figure = Figure(figsize=(2.4 * columns, 2.2 * rows + 0.9), layout="constrained")
     figure.suptitle(title)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes, result in zip(grid.flat, results, strict=False):
@@ -110,13 +110,20 @@ def _legend(figure: Figure, results: Sequence[Result], columns: int) -> None:
             [], [], color="black", linewidth=0.8, linestyle=":", label="G*, not private"
         )
     )
-    figure.legend(
-        handles=lines,
-        loc="outside lower center",
-        ncols=columns,
-        fontsize=9,
-        frameon=False,
-    )
+    # fewer columns where their names are wider than the paper, with a little room, as
+    # text is not equally wide at all resolutions
+    room = 0.97 * figure.bbox.width
+    for number in range(columns, 0, -1):
+        legend = figure.legend(
+            handles=lines,
+            loc="outside lower center",
+            ncols=number,
+            fontsize=9,
+            frameon=False,
+        )
+        if number == 1 or legend.get_window_extent().width <= room:
+            return
+        legend.remove()
 
 
 def draw(

@@ -48,11 +48,16 @@ class NotConvergedError(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """x: (d,), value = G(x), and gap >= G(x) - G*, up to rounding of the gap itself."""
+    """x: (d,), value = G(x), and gap >= G(x) - G*, up to rounding of the gap itself.
+
+    residual: of the KKT conditions, the length of ``x - prox(x - g)``, which is 0 at a
+    minimiser and nowhere else.
+    """
 
     x: Array
     value: float
     gap: float
+    residual: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +124,12 @@ def gap(loss: Loss, penalty: Penalty, x: Array, rows: Rows) -> float:
     return max(0.0, _gap(loss, penalty, x, rows))
 
 
+def kkt_residual(loss: Loss, penalty: Penalty, x: Array, rows: Rows) -> float:
+    """Length of the proximal gradient step of size 1 from x."""
+    step = x - penalty.prox(x - gradient(loss, x, rows), 1.0)
+    return float(np.linalg.norm(step))
+
+
 def _gap(loss: Loss, penalty: Penalty, x: Array, rows: Rows) -> float:
     g = gradient(loss, x, rows)
     if isinstance(penalty, Ridge):
@@ -155,7 +166,12 @@ def gradient(loss: Loss, x: Array, rows: Rows) -> Array:
 
 
 def _optimum(loss: Loss, penalty: Penalty, rows: Rows, x: Array) -> Optimum:
-    return Optimum(x, objective(loss, penalty, x, rows), gap(loss, penalty, x, rows))
+    return Optimum(
+        x,
+        value=objective(loss, penalty, x, rows),
+        gap=gap(loss, penalty, x, rows),
+        residual=kkt_residual(loss, penalty, x, rows),
+    )
 
 
 def _weights(penalty: Penalty) -> tuple[float, float]:

@@ -202,7 +202,7 @@ def _facts(study: Study, settings: Settings, results: Sequence[Result]) -> str:
         f"delta {_several(f'{p.delta:g}' for p in panels)}, replacing one private row",
         f"clip norm {_several(f'{p.clip_norm:g}' for p in panels)}",
         f"seed {settings.seed}, {settings.precision}",
-        f"{seconds(results):.0f} s of one core",
+        f"wall time of all runs, one core each, {seconds(results):.0f} s",
         f"dpbraid {study.version}",
     ]
     return (
@@ -262,6 +262,16 @@ def _claim_counts(results: Sequence[Result]) -> str:
     )
 
 
+# Of every table: what costs no privacy.
+_FREE_POINTS = ("zero vector", "public solution")
+
+
+def _free_points(result: Result) -> list[tuple[str, float]]:
+    """Their names, and G there."""
+    values = (result.reference.zero_value, result.reference.public_value)
+    return list(zip(_FREE_POINTS, values, strict=True))
+
+
 def _overview(results: Sequence[Result]) -> str:
     names = list(dict.fromkeys(c.algorithm for r in results for c in r.curves))
     titles = {c.algorithm: c.title for r in reversed(results) for c in r.curves}
@@ -269,7 +279,8 @@ def _overview(results: Sequence[Result]) -> str:
     for result in results:
         lowest = result.best.best.final
         cells = [f'<a href="#{escape(result.panel.id)}">{escape(_heading(result))}</a>']
-        cells += [_number(result.optimum), _number(result.reference.zero_value)]
+        cells.append(_number(result.optimum))
+        cells += [_number(value) for _, value in _free_points(result)]
         for name in names:
             curve = result.curve(name)
             if curve is None:
@@ -284,7 +295,10 @@ def _overview(results: Sequence[Result]) -> str:
             cells.append((f"<b>{text}</b>" if strong else text) + marks)
         rows.append(("", cells))
     return (
-        _table(["panel", "G*", "zero vector", *(titles[n] for n in names)], rows)
+        _table(
+            ["panel", "G*", *_FREE_POINTS, *(titles[n] for n in names)],
+            rows,
+        )
         + '<p class="soft">Mean last iterate, in brackets the excess over G*; the '
         "lowest in bold. * unstable, † guarantee void: see the panel.</p>"
     )
@@ -314,12 +328,13 @@ def _cards(results: Sequence[Result]) -> str:
 
 
 def _task_line(result: Result) -> str:
-    task, panel = result.task, result.panel
+    task, panel, best = result.task, result.panel, result.reference.optimum
     return (
         f"{task.description}. n = {task.n}, d = {task.dimension}, "
         f"{len(task.public)} public rows, p = {panel.private_fraction:g}, order "
-        f"{panel.order.kind}; gap of G* at most {result.reference.optimum.gap:.1g}; "
-        f"{seconds([result]):.1f} s of one core."
+        f"{panel.order.kind}; gap of G* at most {best.gap:.1g}, its KKT residual "
+        f"{best.residual:.1g}; wall time of the runs, one core each, "
+        f"{seconds([result]):.1f} s."
     )
 
 
@@ -329,11 +344,7 @@ def _curve_table(result: Result) -> str:
         ("best" if curve is best else "", _curve_cells(result, curve))
         for curve in result.curves
     ]
-    for name, value in (
-        ("zero vector", result.reference.zero_value),
-        ("public solution", result.reference.public_value),
-        ("optimum G*", result.optimum),
-    ):
+    for name, value in (*_free_points(result), ("optimum G*", result.optimum)):
         excess = f"{value - result.optimum:.4g}"
         rows.append(("point", [name, _number(value), excess, *([""] * 5)]))
     head = [
@@ -359,7 +370,9 @@ def _curve_cells(result: Result, curve: Curve) -> list[str]:
         f"{_number(best.final)} ± {best.final_std:.2g}",
         f"{best.final - result.optimum:.4g}",
         f"{best.learning_rate:g}",
-        "none" if valid is None else f"{valid.learning_rate:g}, {_number(valid.final)}",
+        "none"
+        if valid is None
+        else f"{valid.learning_rate:g}<br>{_number(valid.final)}",
         f"{best.cell.noise_std:.6g}" if curve.private else "0",
         exact,
         guaranteed,
@@ -399,13 +412,17 @@ def _gains(results: Sequence[Result], others: Sequence[Result]) -> str:
                 "",
                 [
                     f'<a href="#{escape(left.panel.id)}">{escape(_heading(left))}</a>',
+                    *(f"{value - left.optimum:.4g}" for _, value in _free_points(left)),
                     f"{excesses[0]:.4g}, {escape(before.title)}",
                     f"{excesses[1]:.4g}, {escape(after.title)}",
                     _ratio(*excesses),
                 ],
             )
         )
-    return _table(["panel", "as in the paper", "epoch end, best", "times less"], rows)
+    return _table(
+        ["panel", *_FREE_POINTS, "as in the paper", "epoch end, best", "times less"],
+        rows,
+    )
 
 
 def _lowest_private(curves: Iterable[Curve]) -> Curve | None:
@@ -432,10 +449,7 @@ def _beside_table(left: Result, right: Result) -> str:
         )
         cells += [*_half(right, other), _ratio(before, after) if curve.private else ""]
         rows.append(("best" if other is right.best else "", cells))
-    for name, value in (
-        ("zero vector", left.reference.zero_value),
-        ("public solution", left.reference.public_value),
-    ):
+    for name, value in _free_points(left):
         excess = f"{value - left.optimum:.4g}"
         rows.append(("point", [name, excess, "", "", "", excess, "", "", "", ""]))
     half = ["excess ± std", "rate", "noise std", "guarantee"]

@@ -1,9 +1,9 @@
 """The result store: one SQLite file, one row a run, safe against being killed.
 
-A *configuration* is everything that decides a run but for its number: JSON text, known
-by its sha256. A run of it is the objective G(x; D) after each epoch. Runs are written
-in one transaction for each unit of work, so a process that is killed at any moment
-leaves whole units behind and nothing else.
+A *configuration* is everything that decides the law of a run: JSON text, known by its
+sha256. A run of it is the objective G(x; D) after each epoch. Runs are written in one
+transaction for each unit of work, so a process that is killed at any moment leaves
+whole units behind and nothing else.
 
 A file that is not such a store, or is damaged, is an error and is never written to.
 """
@@ -55,7 +55,7 @@ class StoreError(DpbraidError):
 
 @dataclass(frozen=True)
 class Configuration:
-    """What decides a run, as JSON text in one canonical form, and its key."""
+    """What decides the law of a run, as JSON text in one form alone, and its key."""
 
     json: str
     guarantee_void: bool

@@ -3,7 +3,8 @@
 A *unit* is one run number of one algorithm on one task, with all learning rates and
 epsilons as columns of one grid. Units are what is lost, at most, by a kill. Run number
 r has the same seed everywhere: algorithms, rates and epsilons share orders and normal
-draws where their shapes agree, each run has its own law all the same.
+draws where their shapes agree, each run has its own law all the same. How a run draws
+its noise depends on how many columns its unit has; its law does not.
 """
 
 from __future__ import annotations
@@ -173,6 +174,7 @@ def _cell(
     configuration = Configuration.of(
         {
             "task": task.options.to_json(),
+            "data": task.digest,
             "start": "public solution" if algorithm.warm else "",
             "mechanism": noisy.to_json(),
             "seed": settings.seed,

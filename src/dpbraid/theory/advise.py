@@ -26,7 +26,7 @@ from dpbraid.mechanism import (
 )
 from dpbraid.penalties import Ball
 from dpbraid.theory.bounds import Bound, best_learning_rate, convergence_bound
-from dpbraid.theory.constants import Constants, facts
+from dpbraid.theory.constants import LARGEST, Constants, facts
 from dpbraid.theory.excess_risk import Analysis, Schedule, Setting, required_noise
 
 SCHEDULES = ("dp", "interleaved", "priv_pub", "pub_priv", "alternating", "public_only")
@@ -96,7 +96,7 @@ class Advice:
 
     def __str__(self) -> str:
         return (
-            f"{self.schedule}, noise at {self.placement.value.replace('_', ' ')}, "
+            f"{self.schedule}, {_noise(self.placement, self.noise_std)}, "
             f"K = {self.epochs}, learning rate {self.learning_rate:.3g}: "
             f"excess risk <= {self.bound.total:.3g}\n{self.reason}"
         )
@@ -129,6 +129,7 @@ def advise(
     how close public rows would have to be.
     """
     _validate.positive(radius=radius)
+    _validate.in_range(0, LARGEST, radius=radius)
     setting = Setting(
         n=n,
         dimension=dimension,
@@ -150,7 +151,7 @@ def advise(
     assumed = known if public_gap is not None else replace(known, public_gap=0.0)
     every = [
         best_candidate(assumed, schedule, placement, max_epochs)
-        for schedule in possible_schedules(known)
+        for schedule in possible_schedules(known, max_epochs)
         for placement in (where if schedule != "public_only" else where[:1])
     ]
     every.sort(key=lambda c: c.bound.total)
@@ -173,15 +174,17 @@ def advise(
     )
 
 
-def possible_schedules(known: Facts) -> tuple[str, ...]:
-    """The schedules that the number of public rows allows."""
-    n = known.setting.n
+def possible_schedules(known: Facts, max_epochs: int) -> tuple[str, ...]:
+    """The schedules that the public rows and the share of private steps allow."""
+    n, p = known.setting.n, known.setting.private_fraction
     possible = ["dp"]
-    n_d = nearest(known.setting.private_fraction * n)
+    n_d = nearest(p * n)
     if 0 < n - n_d <= known.public_rows and n_d > 0:
         possible.append("interleaved")
     if known.public_rows >= n:
-        possible += ["priv_pub", "pub_priv", "alternating", "public_only"]
+        if nearest(p * max_epochs) > 0:
+            possible += ["priv_pub", "pub_priv", "alternating"]
+        possible.append("public_only")
     return tuple(possible)
 
 
@@ -251,7 +254,7 @@ def best_candidate(
     grid = epoch_grid(max_epochs)
     if schedule in ("priv_pub", "pub_priv", "alternating"):
         p = known.setting.private_fraction
-        grid = [K for K in grid if nearest(p * K) > 0] or [max_epochs]
+        grid = [K for K in grid if nearest(p * K) > 0]
     found = [_best_rate(known, schedule, placement, K) for K in grid]
     return min(found, key=lambda c: c.bound.total)
 
@@ -309,13 +312,12 @@ def _reason(
         "noise": chosen.bound.noise,
     }
     largest = sorted(terms, key=lambda name: -terms[name])[:2]
+    plan = f"{chosen.schedule} with {_noise(chosen.placement, chosen.noise_std)}"
     text = (
-        f"Of {len(every)} plans compared, {chosen.schedule} with noise at "
-        f"{chosen.placement.value.replace('_', ' ')} has the least proved excess risk"
+        f"Of {len(every)} plans compared, {plan} has the least proved excess risk"
         if public_gap is not None
-        else f"Without a bound on public_gap no public row is relied on; "
-        f"{chosen.schedule} with noise at {chosen.placement.value.replace('_', ' ')} "
-        "is the best of the plans without"
+        else f"Without a bound on public_gap no public row is relied on; {plan} is the "
+        "best of the plans without"
     )
     text += f" ({chosen.bound.total:.3g}; mostly {largest[0]} and {largest[1]})."
     if gap is not None:
@@ -334,3 +336,7 @@ def _reason(
             "larger epsilon are needed."
         )
     return text
+
+
+def _noise(placement: Placement, noise_std: float) -> str:
+    return f"noise at {placement.value.replace('_', ' ')}" if noise_std else "no noise"

@@ -138,6 +138,8 @@ def convergence_bound(
     if learning_rate is None:
         learning_rate = own
     _validate.in_range(1 / LARGEST, LARGEST, learning_rate=learning_rate)
+    if l1_offset is not None:
+        _validate.in_range(0, LARGEST, l1_offset=l1_offset)
     _check_size(constants, mechanism)
     shares, betas = _epoch_terms(constants, mechanism, learning_rate, form)
     initial = constants.distance_squared / (2 * learning_rate * constants.n)
@@ -214,7 +216,7 @@ def largest_learning_rate(constants: Constants, form: Form | str, epochs: int) -
         return math.inf
     if not form.printed:
         return 1 / (constants.n * math.sqrt(10 * per_epoch))
-    mean = max(constants.smoothness, constants.largest_mean_smoothness)
+    mean = constants.mean_smoothness
     both = 10 * mean * constants.largest_smoothness * (1 + math.log(epochs))
     return 1 / (2 * constants.n * math.sqrt(both))
 
@@ -423,7 +425,10 @@ def _printed_extra(
     form: Form,
     l1_offset: float | None,
 ) -> Array:
-    """What thm:convergence_l1 and thm:convergence_proj add to e_k."""
+    """What thm:convergence_l1 and thm:convergence_proj add to e_k.
+
+    At the epoch end with w^2 for n sigma^2, as in `printed_noise`.
+    """
     extra = np.zeros(len(mechanism.epochs))
     if not form.printed:
         return extra
@@ -436,6 +441,8 @@ def _printed_extra(
         zip(mechanism.epochs, constants.epochs, strict=True)
     ):
         variance = constants.dimension * epoch.noise_std**2
+        if epoch.placement is Placement.EPOCH_END:
+            variance /= constants.n
         if isinstance(mechanism.penalty, Lasso):
             assert l1_offset is not None
             extra[k] = 2 * variance * l1_offset / math.sqrt(2 * math.pi)
@@ -560,7 +567,7 @@ def _conditions(
 
 def _projection_learning_rate(constants: Constants, epochs: int) -> float:
     """thm:convergence_proj: L-bar* is one larger."""
-    mean = max(constants.smoothness, constants.largest_mean_smoothness) + 1
+    mean = constants.mean_smoothness + 1
     both = 10 * mean * constants.largest_smoothness * (1 + math.log(epochs))
     return 1 / (2 * constants.n * math.sqrt(both))
 
@@ -570,7 +577,7 @@ def _domain(constants: Constants, mechanism: Mechanism) -> Condition:
     surrogate = [e for e in constants.epochs if e.surrogate]
     if not surrogate:
         return Condition("domain", True, "no dissimilarity")
-    if any(math.isinf(e.dissimilarity) for e in surrogate):
+    if any(math.isinf(e.dissimilarity + e.dissimilarity_squares) for e in surrogate):
         return Condition(
             "domain",
             False,

@@ -107,6 +107,11 @@ class Constants:
         return max(e.smoothness for e in self.epochs)
 
     @property
+    def mean_smoothness(self) -> float:
+        """L-bar*: the larger of L and the largest L-hat^(k)."""
+        return max(self.smoothness, self.largest_mean_smoothness)
+
+    @property
     def largest_smoothness(self) -> float:
         """Max over epochs of L-hat^(k)*."""
         return max(e.largest_smoothness for e in self.epochs)
@@ -150,7 +155,7 @@ def constants_not_private(
     x = best if minimiser is None else np.asarray(minimiser, dtype=np.float64)
     assert x is not None
     gradients = loss.gradients(x, private.X, private.y, None)
-    smoothness = row_smoothness(loss, private.X)
+    smoothness = row_smoothness_not_private(loss, private.X)
     shared: dict[tuple[int, int, int], EpochConstants] = {}
     epochs = []
     for epoch in mechanism.epochs:
@@ -310,7 +315,7 @@ def _epoch_constants(
     stop = epoch.public_start + epoch.public_rows
     P = public.X[epoch.public_start : stop]
     py = None if public.y is None else public.y[epoch.public_start : stop]
-    theirs = row_smoothness(loss, P)
+    theirs = row_smoothness_not_private(loss, P)
     C = dissimilarity_not_private(
         loss,
         private,
@@ -324,7 +329,7 @@ def _epoch_constants(
     # a fresh order is independent of the point it is applied at: mean squares do
     fresh = isinstance(mechanism.order, Reshuffle)
     squares = C.mean_square if fresh else C.upper**2
-    L_H, reason = difference_smoothness(loss, private, P, py, table_order)
+    L_H, reason = difference_smoothness_not_private(loss, private, P, py, table_order)
     return EpochConstants(
         smoothness=float(mine.sum() + theirs.sum()) / n,
         largest_smoothness=float(np.concatenate([mine, theirs]).max()),
@@ -351,18 +356,18 @@ def _check_size(rows: Rows, name: str) -> None:
         )
 
 
-def row_smoothness(loss: Loss, X: Array) -> Array:
-    """L_i of each row: the loss's constant at the row's own norm."""
+def row_smoothness_not_private(loss: Loss, X: Array) -> Array:
+    """L_i of each row (L-tilde_i of a public one), at its own norm: NOT PRIVATE."""
     norms = np.linalg.norm(X, axis=1)
     return np.array([loss.smoothness(float(norm)) for norm in norms])
 
 
-def difference_smoothness(
+def difference_smoothness_not_private(
     loss: Loss, private: Rows, P: Array, py: Array | None, table_order: bool
 ) -> tuple[float, str]:
     """L_H for m public rows, the worst over orders, and how it came about.
 
-    Reads private rows: the result is not private.
+    Reads private rows: the result is NOT PRIVATE.
     """
     n, m = len(private), len(P)
     if isinstance(loss, Mean):

@@ -45,14 +45,14 @@ class NotPrivateDissimilarity:
     lower: attained by a sampled order and x, so lower <= C <= upper;
     mean_square: certified bound on E |.|^2 over a fresh uniform order, for every x;
     last_mean: certified bound on |E(.)| over such an order at t = m, for every x;
-    reason: how the upper bound came about.
+    exact: for each t, whether upper is C itself; reason: how upper came about.
     """
 
     upper: Array
     lower: Array
     mean_square: Array
     last_mean: float
-    exact: bool
+    exact: NDArray[np.bool_]
     reason: str
 
     @property
@@ -87,7 +87,8 @@ def dissimilarity_not_private(
         )
     if public_rows == 0:
         none = np.zeros(0)
-        return NotPrivateDissimilarity(none, none, none, 0.0, True, "no public row")
+        exact = np.zeros(0, dtype=np.bool_)
+        return NotPrivateDissimilarity(none, none, none, 0.0, exact, "no public row")
     if public is None or len(public) < public_start + public_rows:
         raise InvalidParameterError(
             f"public table must have >= {public_start + public_rows} rows"
@@ -116,7 +117,7 @@ def dissimilarity_not_private(
 
 def _mean(
     Q: Array, P: Array, table_order: bool
-) -> tuple[Array, Array, float, bool, str]:
+) -> tuple[Array, Array, float, NDArray[np.bool_], str]:
     n, m = len(Q), len(P)
     t = np.arange(1, m + 1)
     sums = np.cumsum(P, axis=0)
@@ -130,16 +131,18 @@ def _mean(
     last_mean = float(middle[-1])
     if table_order:
         upper = np.linalg.norm(np.cumsum(Q[n - m :], axis=0) - sums, axis=1)
-        return upper, square, last_mean, True, "mean: independent of x, one order"
+        every = np.ones(m, dtype=np.bool_)
+        return upper, square, last_mean, every, "mean: independent of x, one order"
     if Q.shape[1] == 1:
         ordered = np.sort(Q[:, 0])
         low = np.cumsum(ordered)[:m] - sums[:, 0]
         high = np.cumsum(ordered[::-1])[:m] - sums[:, 0]
         upper = np.maximum(np.abs(low), np.abs(high))
-        exact, reason = True, "mean, d = 1: independent of x, extreme subsets"
+        exact = np.ones(m, dtype=np.bool_)
+        reason = "mean, d = 1: independent of x, extreme subsets"
     else:
         upper = middle + _subset_deviation(U, t)
-        exact = False
+        exact = t == n
         reason = "mean: independent of x, subsets by singular value or longest rows"
     if m == n:  # every order ends with all rows
         upper[-1] = last_mean
@@ -193,7 +196,7 @@ def _margin(
     py: Array,
     radius: float,
     table_order: bool,
-) -> tuple[Array, Array, float, bool, str]:
+) -> tuple[Array, Array, float, NDArray[np.bool_], str]:
     n, m = len(A), len(P)
     t = np.arange(1, m + 1)
     slopes = largest_slopes(loss, A, y, radius)
@@ -207,14 +210,13 @@ def _margin(
     variance = float(np.mean(lengths**2))
     middle = sums.middle()
     square = np.minimum(upper**2, middle**2 + _spread(t, n, variance))
-    exact = False
+    exact = np.zeros(m, dtype=np.bool_)
     fixed = m == n or table_order
     if fixed:
-        last, exact, how = _fixed_subset(loss, A, y, P, py, radius)
+        last, exact[-1], how = _fixed_subset(loss, A, y, P, py, radius)
         upper[-1] = min(upper[-1], last)
         square[-1] = upper[-1] ** 2
         reason += f"; C_n: {how}"
-        exact = exact and m == 1
     last_mean = min(float(middle[-1]), float(upper[-1]))
     if not fixed and isinstance(loss, Squared) and math.isfinite(radius):
         share = math.sqrt(m / n)  # the mean over orders: m/n of all private rows
@@ -444,7 +446,9 @@ def _sampled(
     """Largest |sum| over sampled x and orders, for every t.
 
     A direction w orders the private rows by <w, gradient>: its first t rows are the
-    subset that goes furthest along w. Both ends of the order are tried.
+    subset that goes furthest along w. Both ends of the order are tried. At x = 0, w
+    leads from the mean of the first 1, 2, 4, .. public gradients to that of all private
+    ones; more public rows only add to these, so the bound for a t never falls in m.
     """
     m, d = len(P), private.dimension
     rng = np.random.default_rng(seed)
@@ -462,13 +466,13 @@ def _sampled(
         if table_order:
             along = [np.arange(len(G) - m, len(G))]
         else:
-            w = (
-                G.mean(axis=0) - sums[-1] / m
-                if sample == 0
-                else G[rng.integers(len(G))]
-            )
-            ranks = np.argsort(G @ w, kind="stable")
-            along = [ranks[:m], ranks[::-1][:m]]
+            if sample:
+                directions = G[[rng.integers(len(G))]]
+            else:
+                first = 2 ** np.arange(m.bit_length())
+                directions = G.mean(axis=0) - sums[first - 1] / first[:, None]
+            ranks = np.argsort(directions @ G.T, axis=1, kind="stable")
+            along = [*ranks[:, :m], *ranks[:, ::-1][:, :m]]
         for rows in along:
             reached = np.linalg.norm(np.cumsum(G[rows], axis=0) - sums, axis=1)
             summed = lengths + np.cumsum(np.linalg.norm(G[rows], axis=1))

@@ -101,7 +101,9 @@ def excess_risk_curves(
         )
     where = [_validate.choice(Placement, placements=p) for p in placements]
     curves = []
-    relied_on = possible_schedules(known) if known.public_gap is not None else ("dp",)
+    relied_on: tuple[str, ...] = ("dp",)
+    if known.public_gap is not None:
+        relied_on = possible_schedules(known, max_epochs)
     for schedule in relied_on:
         for placement in where if schedule != "public_only" else where[:1]:
             risks = []
