@@ -57,6 +57,10 @@ def test_a_model_that_promises_too_much_ends_with_1(
     assert facts["claim"]["delta"] == 1e-5
     assert facts["lower_bounds"]["mu_threshold_test"] > 0.3
     data = json.loads(file.read_text())
+    for option, value in (("--delta", 0.1), ("--analysis", "best"), ("--dimension", 3)):
+        done = dpbraid(capsys, "audit", file, option, value)
+        assert done.code == 2
+        assert f"{option} goes with a mechanism" in done.err
     data["certificate"]["guarantee"]["mu"] = 0.1
     file.write_text(json.dumps(data))
     done = dpbraid(capsys, "audit", file, "--runs", 600)

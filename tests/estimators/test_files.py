@@ -223,3 +223,12 @@ def test_what_is_no_model_is_refused(text: str, tmp_path: Path) -> None:
 def test_an_unfitted_model_cannot_be_saved(tmp_path: Path) -> None:
     with pytest.raises(DpbraidError, match="not fitted"):
         save(PrivateRidge(), tmp_path / "model.json")
+
+
+def test_a_classifier_of_one_class_is_no_model(tmp_path: Path) -> None:
+    save(MODELS["texts"](), tmp_path / "model.json")
+    data = json.loads((tmp_path / "model.json").read_text())
+    del data["classes"]["values"][1:]
+    (tmp_path / "model.json").write_text(json.dumps(data))
+    with pytest.raises(DpbraidError, match="classes must match the rows"):
+        load(tmp_path / "model.json")

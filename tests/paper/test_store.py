@@ -169,6 +169,25 @@ def test_what_is_damaged_is_not_written_to(filled, change):
     assert filled.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER t AFTER INSERT ON run BEGIN DELETE FROM run; END",
+        "CREATE TABLE more (a)",
+        "DROP TABLE configuration",
+    ],
+)
+def test_what_has_other_parts_is_not_written_to(filled, statement):
+    """A trigger, for one, may take away what is written."""
+    file = sqlite3.connect(filled)
+    file.execute(statement)
+    file.close()
+    before = filled.read_bytes()
+    with pytest.raises(StoreError, match="other tables"):
+        Store(filled, "v1")
+    assert filled.read_bytes() == before
+
+
 def test_a_message_of_sqlite_that_is_no_text(filled):
     data = filled.read_bytes()
     name = b"CREATE TABLE run"

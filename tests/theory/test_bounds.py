@@ -13,8 +13,10 @@ import pytest
 import dpbraid as db
 from dpbraid import InvalidParameterError
 from dpbraid.theory.bounds import (
+    MOST_EPOCHS,
     TERMS,
     Form,
+    best_learning_rate,
     bound_by_epoch,
     convergence_bound,
     largest_learning_rate,
@@ -538,3 +540,13 @@ def test_the_text_names_terms_and_failures() -> None:
     assert "noise lemma" in text
     assert "NOT proved" in text
     assert "NOT" not in str(convergence_bound(constants, mechanism))
+
+
+def test_more_epochs_than_anybody_waits_for_are_refused() -> None:
+    constants, mechanism = by_hand()
+    count = MOST_EPOCHS + 1
+    constants = dataclasses.replace(constants, epochs=constants.epochs[:1] * count)
+    mechanism = dataclasses.replace(mechanism, epochs=mechanism.epochs[:1] * count)
+    for bound in (convergence_bound, bound_by_epoch, best_learning_rate):
+        with pytest.raises(InvalidParameterError, match="at most 20000 epochs, got"):
+            bound(constants, mechanism)

@@ -30,12 +30,14 @@ def command(
         float, typer.Option(help="Probability that the lower bounds hold.")
     ] = 0.95,
     delta: Annotated[
-        float, typer.Option(help="delta for a mechanism; a certificate has its own.")
-    ] = 1e-6,
-    analysis: guarantee.Analysis = "best",
+        float | None, typer.Option(help="Of the claim for a mechanism, 1e-6.")
+    ] = None,
+    analysis: Annotated[
+        str | None, typer.Option(help="Of the claim for a mechanism, best.")
+    ] = None,
     dimension: Annotated[
-        int, typer.Option(help="Columns for a mechanism; a certificate has its own.")
-    ] = 2,
+        int | None, typer.Option(help="Columns for a mechanism, 2.")
+    ] = None,
     canaries: Annotated[
         bool,
         typer.Option("--one-run", help="One-run auditing: many canaries a run."),
@@ -72,6 +74,13 @@ def command(
         subject = Mechanism.from_json(data)
     else:
         subject = Certificate.from_json(data)
+    chosen = {"delta": delta, "analysis": analysis, "dimension": dimension}
+    said = {name: value for name, value in chosen.items() if value is not None}
+    if said and isinstance(subject, Certificate):
+        raise InvalidParameterError(
+            f"--{next(iter(said))} goes with a mechanism, and {file} has a certificate "
+            "that says it already"
+        )
     found: Audit | OneRun
     with bar(Console(stderr=True)) as shown:
         task = shown.add_task("runs", total=None)
@@ -81,11 +90,9 @@ def command(
 
         shared: dict[str, Any] = {
             "confidence": confidence,
-            "delta": delta,
-            "analysis": analysis,
-            "dimension": dimension,
             "seed": seed,
             "progress": progress,
+            **said,
         }
         if canaries:
             found = one_run(subject, runs=1 if runs is None else runs, **shared)

@@ -90,7 +90,8 @@ class PrivateClassifier(ClassifierMixin, LinearPredictor, PrivateEstimator):  # 
 
     def _accept(self, x: Array, classes: NDArray[Any] | None) -> None:
         """Take over released parameters, one row a run."""
-        if classes is None or len(x) != (1 if len(classes) == 2 else len(classes)):
+        count = 0 if classes is None else len(classes)
+        if classes is None or count < 2 or len(x) != (1 if count == 2 else count):
             raise InvalidParameterError("classes must match the rows of coefficients")
         d = x.shape[1] - int(self.fit_intercept)
         self.coef_: Array = x[:, :d].copy()

@@ -263,6 +263,9 @@ def _check(file: sqlite3.Connection, path: Path) -> None:
             f"{path} has the format {number('user_version')}, this version of dpbraid "
             f"reads {_FORMAT}; choose another place"
         )
+    parts = "SELECT type, name FROM sqlite_master WHERE sql IS NOT NULL"
+    if sorted(file.execute(parts)) != [("table", "configuration"), ("table", "run")]:
+        raise _damaged(path, "it has other tables, or more than tables")
     problem = file.execute("PRAGMA quick_check(1)").fetchone()[0]
     if problem != "ok":
         raise _damaged(path, problem)

@@ -38,6 +38,9 @@ from dpbraid.theory.constants import LARGEST, Constants, EpochConstants
 
 Array = NDArray[np.float64]
 
+# The recursion takes a time that grows with the square of their number.
+MOST_EPOCHS = 20_000
+
 TERMS = ("initialisation", "optimisation", "nonvanishing", "vanishing", "noise")
 
 
@@ -290,6 +293,10 @@ def _check_size(constants: Constants, mechanism: Mechanism) -> None:
         raise InvalidParameterError(
             f"constants are for n={constants.n} and {len(constants.epochs)} epochs, "
             f"got a mechanism with n={mechanism.n} and {len(mechanism.epochs)} epochs"
+        )
+    if len(mechanism.epochs) > MOST_EPOCHS:
+        raise InvalidParameterError(
+            f"bounds are for at most {MOST_EPOCHS} epochs, got {len(mechanism.epochs)}"
         )
 
 
