@@ -123,6 +123,16 @@ class Quoting:
         ([[SECRET, 10**400]], None, "X must be a table of numbers"),
         ([[SECRET, object()]], None, "X must be a table of numbers"),
         (np.array([[SECRET + 1j]]), None, "X must be a table of numbers"),
+        (
+            np.array([[SECRET, np.complex128(1j)]], dtype=object),
+            None,
+            "X must be a table of numbers",
+        ),
+        (
+            np.array([[SECRET, np.timedelta64(1, "D")]], dtype=object),
+            None,
+            "X must be a table of numbers",
+        ),
         (np.array([["2020-01-01"]], "M8[D]"), None, "X must be a table of numbers"),
         (pd.DataFrame({"a": ["secret"]}), None, "X must be a table of numbers"),
         (pl.DataFrame({"a": [[SECRET], []]}), None, "X must be a table of numbers"),

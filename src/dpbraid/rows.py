@@ -21,6 +21,9 @@ Array = NDArray[np.float64]
 _ROUNDING_MARGIN = 1 - 1e-12
 # Bounds for which this is enough: squares of what matters neither vanish nor overflow.
 _LEAST_NORM, _MOST_NORM = 1e-100, 1e150
+# Kinds of NumPy that hold real numbers, or objects and texts that may be read as some.
+# NumPy would also make numbers of dates, durations and complex numbers.
+_KINDS = frozenset("biufOSU")
 # Numbers that are worked on at once: temporaries stay small beside the table.
 _PIECE = 2**17
 
@@ -160,9 +163,10 @@ def _numbers(table: Any) -> Array | None:
         if isinstance(table, np.ma.MaskedArray):
             table = np.ma.filled(table.astype(np.float64), np.nan)
         array = np.asarray(table)
-        # dates, durations, complex numbers and records are no real numbers, though
-        # NumPy can make some
-        if array.dtype.kind not in "biufOSU":
+        kinds = {array.dtype.kind}
+        if kinds == {"O"}:
+            kinds |= {v.dtype.kind for v in array.flat if isinstance(v, np.generic)}
+        if not kinds <= _KINDS:
             return None
         with np.errstate(all="ignore"):
             return np.array(array, dtype=np.float64, order="C")
