@@ -183,7 +183,7 @@ def test_converges_where_columns_are_nearly_dependent() -> None:
     target = (found.target - found.target.mean()) / 100
     exact = linear_model.Ridge(alpha=1.0).fit(table, target).coef_
     model = PrivateRidge(
-        epsilon=1e8,
+        epsilon=1e10,  # at 1e8 a third of the gap is still noise
         row_norm=float(np.linalg.norm(table, axis=1).max()),
         label_bound=float(np.abs(target).max()),
         random_state=0,
