@@ -40,6 +40,14 @@ def test_only_some_claims(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--only takes a, b, c, d, e" in capsys.readouterr().err
 
 
+def test_the_accountant_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = script("accountant.py").main(["--tiny", "--turns", "1"])
+    assert {line.claim for line in lines} == set("abcde")
+    assert all(line.holds is None for line in lines)
+    printed = capsys.readouterr().out
+    assert all(line.found in printed for line in lines)
+
+
 def test_the_paper_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
     """Claim c is b with other panels."""
     lines = script("paper.py").main(["--tiny", "--only", "a,b"])

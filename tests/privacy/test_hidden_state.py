@@ -33,6 +33,17 @@ def test_equals_the_run_step_by_step(mechanism: db.Mechanism) -> None:
     assert hidden(mechanism) == pytest.approx(exact, rel=1e-11, abs=1e-100)
 
 
+@settings(max_examples=200)
+@given(accountable(), st.floats(0.01, 1))
+def test_a_narrow_domain_step_by_step(mechanism: db.Mechanism, radius: float) -> None:
+    """So narrow that the cut counts, with what contracts between it and the noise."""
+    if not any(e.private_rows for e in mechanism.epochs):
+        return
+    mechanism = replace(mechanism, penalty=db.Ball(radius))
+    exact = walk(mechanism, last_steps(mechanism)).mu(2 * radius)
+    assert hidden(mechanism) == pytest.approx(exact, rel=1e-11, abs=1e-100)
+
+
 @settings(max_examples=300)
 @given(accountable(), st.integers(0, 2**32))
 def test_no_position_is_worse(mechanism: db.Mechanism, seed: int) -> None:
