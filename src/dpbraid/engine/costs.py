@@ -27,9 +27,7 @@ _BLOCK_SIZES = (8, 12, 16, 24, 32, 48, 64, 96, 128)
 _FLOP = 0.035  # a multiply-add of a loop over one row in cache, float64
 _PRODUCT = 0.022  # a multiply-add of a matrix product
 _GRAM = 0.046  # a multiply-add of the Gram kernel (half of the square is computed)
-_FACTOR = (
-    1.1  # a multiply-add of the bridge's factor, in loops too short to fill vectors
-)
+_FACTOR = 1.1  # a multiply-add of the bridge's factor, in loops too short for vectors
 _NORMAL = 5.0  # a standard normal, drawn and added
 _SLOPE = 6.0  # one slope
 _INNER = 1.5  # entering and leaving a loop over columns, too short to fill vectors
