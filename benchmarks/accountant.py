@@ -45,11 +45,16 @@ class Line:
     holds: bool | None
 
 
+def forget() -> None:
+    """Nothing is kept of the laws that were computed before."""
+    participation._block_law.cache_clear()
+    participation._every_step.cache_clear()
+
+
 def seconds(work: Callable[[], object], turns: int) -> float:
     found = []
     for _ in range(turns):
-        participation._block_law.cache_clear()
-        participation._every_step.cache_clear()
+        forget()
         start = perf_counter()
         work()
         found.append(perf_counter() - start)
@@ -129,6 +134,7 @@ def many_rows(tiny: bool, turns: int) -> Iterator[Line]:
     peak = 0
     for line, work in secret_orders("d", n, epochs, 10.0, min(turns, 3)):
         yield line
+        forget()
         tracemalloc.start()
         work()
         peak = max(peak, tracemalloc.get_traced_memory()[1])

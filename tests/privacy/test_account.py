@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 
 import dpbraid as db
 from dpbraid.privacy import ANALYSES, PrivacyAssumptionError, registry
-from dpbraid.privacy.profile import bracketed_factor
+from dpbraid.privacy.profile import (
+    GaussianCurve,
+    MinimumCurve,
+    RenyiCurve,
+    bracketed_factor,
+)
 from tests.privacy.instances import clipped
 from tests.privacy.literal import accountable
 
@@ -80,6 +85,10 @@ def test_best_has_the_mu_that_nothing_is_below() -> None:
         assert best.mu == db.account(clipped(20, epochs), "hidden_state").mu
         for epsilon in (0.0, 1e-3, 1.0, 30.0, 1e3):
             assert best.delta(epsilon) == db.privacy.gaussian_delta(epsilon, best.mu)
+    # a Renyi curve that may be below the Gaussian somewhere
+    low = MinimumCurve((GaussianCurve(2.0), RenyiCurve(0.1)))
+    assert low.delta(1.0) < GaussianCurve(2.0).delta(1.0)
+    assert low.mu is None
     # an average over positions is no Gaussian
     assert db.account(clipped(20, [(20, 3.0)] * 4)).mu is None
 
