@@ -81,6 +81,9 @@ def test_account_undoes_calibrate(capsys: Any, tmp_path: Path) -> None:
     assert db.Mechanism.from_json(again["mechanism"]) == db.Mechanism.loads(
         out.read_text()
     )
+    other = dpbraid(capsys, "account", *file, "--delta", "1e-6", "--row-norm", "9")
+    assert other.code == 2
+    assert "--row-norm does not go with --mechanism" in other.err
 
 
 def test_no_noise_is_no_guarantee_and_no_crash(capsys: Any) -> None:

@@ -144,11 +144,11 @@ def _tables(
             raise InvalidParameterError("--public and --target do not go with --task")
         data = tasks.load(task)
         rows, others = data.private, data.public
-        if words.loss == Words.loss:
+        if words.mechanism is None and words.loss == Words.loss:
             words = dataclasses.replace(words, loss=_word(data.loss))
-        if words.penalty == Words.penalty:
+        if words.mechanism is None and words.penalty == Words.penalty:
             words = dataclasses.replace(words, penalty=_word(data.penalty))
-    if words.n is None:
+    if words.mechanism is None and words.n is None:
         words = dataclasses.replace(words, n=len(rows))
     return words, rows, others
 

@@ -78,7 +78,7 @@ class Words:
     def build(self, noise_std: float = 1.0) -> Mechanism:
         """The mechanism; noise_std for every epoch with private rows."""
         if self.mechanism is not None:
-            return _in_file(self.mechanism)
+            return self._in_file(self.mechanism)
         if self.n is None or self.epochs is None:
             raise InvalidParameterError(
                 "--n and --epochs are needed, or --mechanism with a file"
@@ -110,9 +110,18 @@ class Words:
     def row_bounds(self) -> tuple[float | None, float | None]:
         """The bounds on private and on public rows; a mechanism's file has its own."""
         if self.mechanism is not None:
-            built = _in_file(self.mechanism)
+            built = self._in_file(self.mechanism)
             return built.row_norm, built.public_bound
         return self.row_norm, self.public_row_norm or self.row_norm
+
+    def _in_file(self, path: Path) -> Mechanism:
+        for field in dataclasses.fields(self):
+            if field.name != "mechanism" and getattr(self, field.name) != field.default:
+                raise InvalidParameterError(
+                    f"--{field.name.replace('_', '-')} does not go with --mechanism: "
+                    "its file says all about the mechanism"
+                )
+        return Mechanism.from_json(_json.read(path))
 
     def _fraction(self, n: int, epochs: int) -> dict[str, float]:
         rows = ("private_steps", "--private-steps", self.private_steps, n)
@@ -160,10 +169,6 @@ class Words:
                 f"got {self.order!r}"
             )
         return dataclasses.replace(order, secret=False)
-
-
-def _in_file(path: Path) -> Mechanism:
-    return Mechanism.from_json(_json.read(path))
 
 
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:
