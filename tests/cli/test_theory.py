@@ -103,8 +103,8 @@ class TestBound:
         assert dpbraid(capsys, "calibrate", *words, "--out", file).code == 0
         tables = ("--private", private, "--public", public, "--target", "label")
         mechanism = db.Mechanism.loads(file.read_text())
-        # the mechanism asks for rows of a bounded norm
-        result = found(capsys, "bound", *tables, "--mechanism", file, "--row-norm", "2")
+        # rows get the bound that the mechanism asks for
+        result = found(capsys, "bound", *tables, "--mechanism", file)
         rows = [db.Rows.bounded(A, b, row_norm=2.0) for A, b in ((X, y), (P, py))]
         bound = convergence_bound(constants_not_private(mechanism, *rows), mechanism)
         assert result["forms"]["iterated"]["total"] == pytest.approx(bound.total)
