@@ -3,8 +3,8 @@
 The reduced form takes every schedule with every loss, and goes through placements and
 orders on the way; DPBRAID_FULL=1 takes all of them, with more runs. Claims for known
 orders are attacked in the order of the table, their worst case, and in the orders that
-the engine draws. Whatever the seeds,
-a sound library fails with probability below 1e-6 over the whole matrix (Bonferroni).
+the engine draws. Whatever the seeds, a sound library fails with probability below 1e-6
+over the whole matrix (Bonferroni).
 """
 
 from __future__ import annotations

@@ -288,26 +288,28 @@ class Blocked:
         """Blocks of many columns: their rows are copied for the matrix products."""
         X, s, b = self._X, self._slope, self._batch
         size = min(size, -(-len(rows) // b) * b)
-        room = _Room(X, size)
-        all_times = np.arange(size) // b
+        # the rows of a block side by side, and their margins; W_B and its coefficients
+        # stand below them
+        rows_A, rows_M = (np.empty((size + 1, k), X.dtype) for k in X.shape)
+        all_G, all_products = (np.empty(k, X.dtype) for k in ((size, size), size))
+        all_z, numbers, all_times = (
+            np.empty(size),
+            np.arange(size),
+            np.arange(size) // b,
+        )
         loss = (s.address, s.parameter)
         for first in range(0, len(rows), size):
             piece = rows[first : first + size]
             count, times = len(piece), all_times[: len(piece)]
-            A, M = room.A[: count + 1], room.M[: count + 1]
-            G, products, z = (
-                room.G[:count, :count],
-                room.products[:count],
-                room.z[:count],
-            )
-            # W_B stands below the rows, its coefficients below theirs
+            A, M = rows_A[: count + 1], rows_M[: count + 1]
+            G, products, z = all_G[:count, :count], all_products[:count], all_z[:count]
             W, M[count] = A[count:], scales
             W[:], z[:], given = 0, 0, True
             if noisy:
                 given = self._noise.blocks(size, times, table.X, piece, W, z)
             kernels.gather(table.X, piece, W[0], A[:count], products)
             np.matmul(A[:count], X, out=M[:count])
-            kernels.gram(A, room.numbers[:count], G)
+            kernels.gram(A, numbers[:count], G)
             if not given:
                 kernels.bridge(times, products, G, z)
             row_data = (piece, table.y, table.limits, (times + 1) * b)
@@ -317,22 +319,6 @@ class Blocked:
             # X_B = X_0 - A^T (eta c) - W_B scale
             self._add_product(-1.0, A, M, X)
             self._report(count)
-
-
-class _Room:
-    """Buffers that the blocks of many columns share.
-
-    A: the rows of a block side by side, for the matrix products, and W_B after them.
-    """
-
-    def __init__(self, X: AnyArray, size: int) -> None:
-        d, count = X.shape
-        self.A = np.empty((size + 1, d), X.dtype)
-        self.numbers = np.arange(size)
-        self.M = np.empty((size + 1, count), X.dtype)
-        self.G = np.empty((size, size), X.dtype)
-        self.products = np.empty(size, X.dtype)
-        self.z = np.empty(size)
 
 
 def _gemm(dtype: np.dtype[Any]) -> Any:
