@@ -238,6 +238,7 @@ def test_full_batch_steps_have_the_law_of_ten_lines_of_numpy(name, eta, theirs):
     assert abs(np.mean(loop) - np.mean(ours)) < 5 * error
     # far below the reference's, on either side
     optimum = 0.69061
+    print(f"compas-eps5, {name}: excess {np.mean(loop) - optimum:.5f} by the loop")
     assert np.mean(loop) - optimum < 0.85 * theirs
     assert error < 0.0001
 
