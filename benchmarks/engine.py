@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 import dpbraid as db
-from dpbraid.engine import costs, gaussian, kernels, noise, run, slopes
+from dpbraid.engine import costs, gaussian, kernels, noise, normals, run, slopes
 from dpbraid.engine.blocked import Blocked
 from dpbraid.engine.columns import Columns, Table
 
@@ -174,7 +174,7 @@ def mechanism(n: int, epochs: int, placement: str, rate: float = 0.1) -> db.Mech
 def table_of(rows: db.Rows, dtype: type[np.floating[Any]]) -> Table:
     """With labels and limits of the same precision, for the baselines."""
     table = Table.of(rows, db.Logistic(), CLIP_NORM, dtype)
-    return Table(table.X, table.y.astype(dtype), table.limits.astype(dtype))
+    return replace(table, y=table.y.astype(dtype), limits=table.limits.astype(dtype))
 
 
 # -- a ---------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def claim_a(tiny: bool, turns: int) -> list[Line]:
 
 
 def claim_b(tiny: bool, turns: int) -> list[Line]:
-    n, d, epochs = (60, 64, 2) if tiny else (1000, 3072, 10)
+    n, d, epochs = (60, 64, 2) if tiny else (1000, 3072, 50)
     rows, m = problem(n, d), mechanism(n, epochs, "every_step")
     table = table_of(rows, np.float64)
     data = (table.X, table.y, table.limits)
@@ -359,20 +359,16 @@ def end_draws(n: int, d: int, epochs: int) -> Callable[[], None]:
 def step_draws(n: int, d: int, epochs: int) -> Callable[[], None]:
     """The draws of a release with noise at every step: in blocks, as in the engine."""
     size = costs.block_rows(costs.Shape(d, 1, 1, True, 8)) or 1
-    at_once = min(costs.blocks_at_once(d, size), -(-n // size))
-    times, table = np.tile(np.arange(size), at_once), np.empty((0, d))
-    W, z = np.empty((at_once, d)), np.empty(at_once * size)
+    blocks = -(-n // size)
+    W, z = np.empty(blocks * d), np.empty(n)
 
     def draws() -> None:
         streams = noise.secure()
-        normals = noise.Gaussian(streams.noise)
+        source = normals.Words.of(streams.noise).source
         for _ in range(epochs):
-            rows = streams.order.permutation(n)
-            for first in range(0, n, at_once * size):
-                piece = rows[first : first + at_once * size]
-                sums = W[: -(-len(piece) // size)]
-                some = slice(len(piece))
-                normals.blocks(size, times[some], table, piece, sums, z[some])
+            streams.order.permutation(n)
+            normals.fill(source, size**0.5, W)
+            normals.fill(source, 1.0, z)
 
     return draws
 

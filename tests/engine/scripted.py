@@ -11,6 +11,7 @@ import dpbraid as db
 from dpbraid.engine import literal
 from dpbraid.engine.blocked import Blocked
 from dpbraid.engine.columns import Columns, Table
+from dpbraid.engine.noise import GIVEN, BlockNoise
 
 Array = NDArray[Any]
 
@@ -25,18 +26,19 @@ class Scripted:
         for row in out:
             row[:] = self.rng.standard_normal(len(row))
 
-    def blocks(
-        self, size: int, times: Array, table: Array, rows: Array, W: Array, z: Array
-    ) -> bool:
+    def blocks(self, size: int, times: Array, table: Array, rows: Array) -> BlockNoise:
+        d = table.shape[1]
+        W, z = np.empty((-(-len(rows) // size), d), table.dtype), np.empty(len(rows))
         for j, total in enumerate(W):
-            block = slice(j * size, (j + 1) * size)
-            rho = np.empty((times[block][-1] + 1, len(total)))
+            block = rows[j * size : (j + 1) * size]
+            t = times[: len(block)]
+            rho = np.empty((t[-1] + 1, d))
             self.steps(rho)
-            sums = np.vstack([np.zeros_like(total), np.cumsum(rho, axis=0)])
+            sums = np.vstack([np.zeros(d), np.cumsum(rho, axis=0)])
             total[:] = sums[-1]
             # z_i = <a_i, W_t>
-            z[block] = np.sum(table[rows[block]] * sums[times[block]], axis=1)
-        return True
+            z[j * size : j * size + len(block)] = np.sum(table[block] * sums[t], axis=1)
+        return BlockNoise(GIVEN, W, z)
 
     def end(self, X: Array, rates: Array, stds: Array) -> None:
         X -= self.rng.standard_normal(len(X))[:, None] * (rates * stds)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from numba import cfunc, types
 
 import dpbraid as db
 from dpbraid.engine import blocked, costs, kernels
@@ -249,11 +251,12 @@ def test_the_bridge_has_exactly_the_law_of_the_partial_sums(
     if zero:
         A[rows // 2] = 0
     times = np.arange(rows) // batch
-    G = (A @ A.T).astype(np.float32 if single else np.float64)
+    G = np.triu(A @ A.T, 1).astype(np.float32 if single else np.float64)
+    norms, room = np.linalg.norm(A, axis=1), np.empty((rows, rows))
 
     def z(W: np.ndarray, xi: np.ndarray) -> np.ndarray:
         out = xi.copy()
-        kernels.bridge(times, A @ W, G, out)
+        kernels.bridge(times, norms, A @ W, G, out, room)
         return out
 
     L = np.column_stack([z(np.zeros(d), e) for e in np.eye(rows)])
@@ -268,18 +271,36 @@ def test_the_bridge_has_exactly_the_law_of_the_partial_sums(
     assert np.max(error) < limits[batch > 1]
 
 
+# 64 bits that the ziggurat makes exactly 0 of; and others, inside of layer 2
+ZERO, HOT = np.uint64(0x002), np.uint64(0x800000000000 << 9 | 0x002)
+
+
+@cfunc(types.uint64(types.CPointer(types.int64)))
+def one_hot(state: Any) -> Any:
+    """HOT at call number state[0] alone; state[1] counts the calls."""
+    state[1] += 1
+    return HOT if state[1] - 1 == state[0] else ZERO
+
+
 class OneNormal(Gaussian):
     """Zeros but for one normal, number `hot` of all that are asked for."""
 
     def __init__(self, hot: int) -> None:
-        super().__init__(np.random.default_rng(0))
-        self.hot, self.asked = hot, 0
+        self.state = np.array([hot, 0])
+        address = self.state.ctypes.data
+        c = SimpleNamespace(next_uint64=one_hot.ctypes, state_address=address)
+        bits = SimpleNamespace(ctypes=c)
+        super().__init__(SimpleNamespace(bit_generator=bits))  # type: ignore[arg-type]
 
-    def fill(self, out: Any, std: float = 1.0) -> None:
-        out[:] = 0
-        if 0 <= self.hot - self.asked < out.size:
-            out[self.hot - self.asked] = std
-        self.asked += out.size
+    @property
+    def asked(self) -> int:
+        return int(self.state[1])
+
+
+def hot_normal() -> float:
+    out = np.empty(1)
+    OneNormal(0).steps(out)
+    return float(out[0])
 
 
 @pytest.mark.parametrize("batch", [1, 3])
@@ -336,7 +357,7 @@ def test_squared_loss_has_its_exact_mean_and_covariance(
 
     center, asked = run(-1)
     np.testing.assert_allclose(center, mean, rtol=1e-12)
-    J = np.column_stack([run(hot)[0] - center for hot in range(asked)])
+    J = np.column_stack([run(hot)[0] - center for hot in range(asked)]) / hot_normal()
     np.testing.assert_allclose(
         J @ J.T, covariance, rtol=1e-10, atol=1e-12 * np.max(covariance)
     )

@@ -150,10 +150,10 @@ ALPHA = 1e-6
 
 
 def shuffled(bits: list[int], n: int) -> tuple[list[int], int]:
-    """Fisher and Yates with Lemire's draws, from 32-bit words; and the words used."""
-    out, words = list(range(n)), iter(bits)
+    """Fisher and Yates from the inside out with Lemire's draws; and the words used."""
+    out, words = [0], iter(bits)
     used = 0
-    for i in range(n - 1, 0, -1):
+    for i in range(1, n):
         while True:
             product = next(words) * (i + 1)
             used += 1
@@ -161,6 +161,7 @@ def shuffled(bits: list[int], n: int) -> tuple[list[int], int]:
             if product % 2**32 >= 2**32 % (i + 1):
                 break
         j = product >> 32
+        out.append(i)
         out[i], out[j] = out[j], out[i]
     return out, used
 
@@ -170,10 +171,10 @@ def test_the_compiled_shuffle_is_the_plain_one(bits: list[int], n: int) -> None:
     """Small words among them, which are drawn again; and words that end midway."""
     bits = [word if word % 3 else word % 7 for word in bits]
     expected, used = shuffled([*bits, *[2**31] * 9], n)
-    words, out = np.array([*bits, *[2**31] * 9], np.uint32), np.arange(n)
+    words, out = np.array([*bits, *[2**31] * 9], np.uint32), np.zeros(n, np.int64)
     half = used // 2
-    left = kernels.shuffle(words[:half], out, n - 1)
-    assert kernels.shuffle(words[half:used], out, left) == 0
+    done = kernels.shuffle(words[:half], out, 1)
+    assert kernels.shuffle(words[half:used], out, done) == n
     assert out.tolist() == expected
 
 

@@ -11,15 +11,16 @@ Three ways of doing the same steps, chosen by their cost:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbraid.engine import costs, kernels
+from dpbraid.engine import costs, kernels, normals
 from dpbraid.engine.columns import AnyArray, Array, Columns, Slope, Table
-from dpbraid.engine.noise import Noise
+from dpbraid.engine.noise import GIVEN, BlockNoise, Noise
 from dpbraid.losses import MarginLoss
 from dpbraid.mechanism import Placement
 from dpbraid.orders import Draws
@@ -256,25 +257,25 @@ class Blocked:
         """Blocks of one column, some at a time: rows are read where they are."""
         d, b = len(self._X), self._batch
         size = min(size, -(-len(rows) // b) * b)
-        at_once = min(costs.blocks_at_once(d, size), -(-len(rows) // size))
+        at_once = costs.blocks_at_once(d, size)
         times = np.arange(size) // b
-        all_times = np.tile(times, at_once)
-        W, z = np.zeros((at_once, d), self._X.dtype), np.zeros(at_once * size)
-        room = [np.empty(shape, self._X.dtype) for shape in (size, size, (size, size))]
-        loss = (self._slope.address, self._slope.parameter)
-        data = (self._X[:, 0], table.X, table.y, table.limits)
+        slope = (self._slope.address, self._slope.parameter)
+        data = (self._X[:, 0], table.X, table.y, table.limits, table.norms)
         for first in range(0, len(rows), at_once * size):
             piece = rows[first : first + at_once * size]
-            noise = W[: -(-len(piece) // size)], z[: len(piece)]
-            given = True
-            if noisy:
-                piece_times = all_times[: len(piece)]
-                given = self._noise.blocks(size, piece_times, table.X, piece, *noise)
             cut = (piece, size, times, (times + 1) * b)
-            kernels.blocks_one(
-                *data, *cut, eta[0], *loss, scales[0], *noise, given, *room
-            )
+            noise = self._block_noise(noisy, size, times, table, piece)
+            kernels.blocks_one(*data, *cut, eta[0], slope, scales[0], *noise)
             self._report(len(piece))
+
+    def _block_noise(
+        self, noisy: bool, size: int, times: RowNumbers, table: Table, rows: RowNumbers
+    ) -> BlockNoise:
+        if noisy:
+            return self._noise.blocks(size, times, table.X, rows)
+        blocks = -(-len(rows) // size)
+        W = np.zeros((blocks, len(self._X)), self._X.dtype)
+        return BlockNoise(GIVEN, W, np.zeros(len(rows)))
 
     def _blocks_many(
         self,
@@ -291,27 +292,24 @@ class Blocked:
         # the rows of a block side by side, and their margins; W_B and its coefficients
         # stand below them
         rows_A, rows_M = (np.empty((size + 1, k), X.dtype) for k in X.shape)
-        all_G, all_products = (np.empty(k, X.dtype) for k in ((size, size), size))
-        all_z, numbers, all_times = (
-            np.empty(size),
-            np.arange(size),
-            np.arange(size) // b,
-        )
+        G, U = np.empty((size, size), X.dtype), np.empty((size, size))
+        sums, numbers = np.empty(size, X.dtype), np.arange(size)
+        all_times = numbers // b
         loss = (s.address, s.parameter)
         for first in range(0, len(rows), size):
             piece = rows[first : first + size]
             count, times = len(piece), all_times[: len(piece)]
             A, M = rows_A[: count + 1], rows_M[: count + 1]
-            G, products, z = all_G[:count, :count], all_products[:count], all_z[:count]
-            W, M[count] = A[count:], scales
-            W[:], z[:], given = 0, 0, True
-            if noisy:
-                given = self._noise.blocks(size, times, table.X, piece, W, z)
-            kernels.gather(table.X, piece, W[0], A[:count], products)
+            source, W, z = self._block_noise(noisy, size, times, table, piece)
+            if source != GIVEN:
+                normals.fill(source, math.sqrt(times[-1] + 1), W[0])
+                normals.fill(source, 1.0, z[:count])
+            A[count], M[count] = W[0], scales
+            kernels.gather(table.X, piece, A)
             np.matmul(A[:count], X, out=M[:count])
-            kernels.gram(A, numbers[:count], G)
-            if not given:
-                kernels.bridge(times, products, G, z)
+            kernels.products(A, numbers[:count], A[count], A[count], G, sums, sums)
+            if source != GIVEN:
+                kernels.bridge(times, table.norms[piece], sums, G, z, U)
             row_data = (piece, table.y, table.limits, (times + 1) * b)
             kernels.descend_many(
                 M[:count], G, *row_data, eta, *loss, z, scales, _tiny(X.dtype)

@@ -80,12 +80,13 @@ def _table(mechanisms: Sequence[Mechanism], field: str) -> Array:
 class Table:
     """Rows as the kernels want them: X (n, d) in the state's precision, C order.
 
-    limits: C/|a| for each row, lowered by more than the rounding of |a|, so that the
-    clipped gradient's true norm is at most C; infinity without clipping.
+    norms: |a| for each row. limits: C/|a|, lowered by more than the rounding of |a|, so
+    that the clipped gradient's true norm is at most C; infinity without clipping.
     """
 
     X: AnyArray
     y: Array
+    norms: Array
     limits: Array
 
     @classmethod
@@ -95,12 +96,11 @@ class Table:
 
         n, d = rows.X.shape
         y = np.zeros(n) if rows.y is None else rows.y
-        limits = np.full(n, np.inf)
+        norms, limits = np.empty(n), np.full(n, np.inf)
+        kernels.row_norms(rows.X, norms)
         if clip_norm is not None and isinstance(loss, MarginLoss):
-            norms = np.empty(n)
-            kernels.row_norms(rows.X, norms)
             np.divide(lowered(clip_norm, d), norms, out=limits, where=norms > 0)
-        return cls(np.ascontiguousarray(rows.X, dtype=dtype), y, limits)
+        return cls(np.ascontiguousarray(rows.X, dtype=dtype), y, norms, limits)
 
 
 def lowered(clip_norm: float, dimension: int) -> float:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 # Work that one Python-level piece may take, in multiply-adds: about 10 ms, so that
 # Ctrl-C is answered in well under 200 ms.
 PIECE = 20_000_000
+# The same in nanoseconds, where the cost is known.
+PIECE_TIME = 10e6
 # Rows that are copied side by side for the matrix products.
 MAX_ROWS = 256
 # Short rows of a wide minibatch: more of them, up to so many numbers (256 kB), since
@@ -22,7 +24,7 @@ EVALUATED = 2**17
 LONG_ROW = 128
 # From this many rows a step on, margins come from matrix products.
 WIDE_BATCH = 48
-_BLOCK_SIZES = (8, 12, 16, 24, 32, 48, 64, 96, 128)
+_BLOCK_SIZES = (10, 15, 20, 25, 30, 40, 50, 65, 80, 100, 125)
 
 _FLOP = 0.035  # a multiply-add of a loop over one row in cache, float64
 _PRODUCT = 0.022  # a multiply-add of a matrix product
@@ -91,9 +93,9 @@ def block_rows(shape: Shape) -> int | None:
 
 
 def blocks_at_once(d: int, rows: int) -> int:
-    """Blocks of `rows` rows on one column in one piece: work, W_B and rows bounded."""
-    work = d * rows * (rows // 2 + 6)
-    return max(1, min(noise_steps(d, 8), PIECE // work, 2**12 // rows))
+    """Blocks of `rows` rows on one column in one piece, by their time."""
+    shape = Shape(d, 1, 1, noisy=True, itemsize=8)
+    return max(1, int(PIECE_TIME / (rows * block_cost(shape, rows))))
 
 
 def memory_bytes(n: int, d: int, columns: int, *, itemsize: int = 8) -> int:

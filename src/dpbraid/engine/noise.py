@@ -11,14 +11,15 @@ import secrets
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import Generator, SeedSequence
 from numpy.typing import NDArray
 
 from dpbraid import _validate
-from dpbraid.engine import gaussian, kernels
+from dpbraid.engine import gaussian, kernels, normals
+from dpbraid.engine.normals import Words
 from dpbraid.release import NoiseSource
 
 Array = NDArray[np.float64]
@@ -39,11 +40,11 @@ class Shuffler:
         """A uniform permutation of range(n)."""
         if n >= 2**32:  # more than 32 bits can choose from
             return self._rng.permutation(n)
-        out = np.arange(n)
-        left = n - 1
-        while left > 0:
-            words = np.asarray(self._rng.bit_generator.random_raw(left // 2 + 1))
-            left = kernels.shuffle(words.view(np.uint32), out, left)
+        out = np.zeros(n, np.int64)
+        done = min(1, n)
+        while done < n:
+            words = np.asarray(self._rng.bit_generator.random_raw((n - done) // 2 + 1))
+            done = kernels.shuffle(words.view(np.uint32), out, done)
         return out
 
     def integers(self, low: int, high: NDArray[np.int64], /) -> NDArray[np.int64]:
@@ -94,6 +95,22 @@ def seeded(seed: Seed) -> Streams:
     return Streams(Shuffler(order), noise, start, NoiseSource.USER_SEED)
 
 
+class BlockNoise(NamedTuple):
+    """The noise of blocks: where it is drawn from, or what it is.
+
+    source: the words from which kernels draw it, a block at a time into W[0] and z; or
+    GIVEN, and W (blocks, d) holds the sum of each block's noise vectors, z (rows,) the
+    numbers <a_i, W_t>.
+    """
+
+    source: tuple[int, int]
+    W: AnyArray
+    z: Array
+
+
+GIVEN = (0, 0)
+
+
 class Noise(Protocol):
     """The noise vectors rho_1, rho_2, .. of a run, in the forms the engine asks for.
 
@@ -109,15 +126,11 @@ class Noise(Protocol):
         times: NDArray[np.int64],
         table: AnyArray,
         rows: NDArray[np.int64],
-        W: AnyArray,
-        z: Array,
-    ) -> bool:
+    ) -> BlockNoise:
         """The noise of blocks of `size` rows each, one after the other.
 
-        W of shape (blocks, d): the sum of each block's noise vectors. z of shape
-        (rows,): the numbers <a_i, W_t> themselves, then the answer is True; or normals
-        from which `kernels.bridge` makes them given W, then it is False. The a_i are
-        table[rows]; times[i] is t, the number of the block's steps before row i's.
+        The a_i are table[rows]; times[i] is t, the number of a block's steps before its
+        row i.
         """
 
     def end(self, X: AnyArray, rates: Array, stds: Array) -> None:
@@ -125,38 +138,14 @@ class Noise(Protocol):
 
 
 class Gaussian:
-    """Gaussian noise in the floating-point numbers of the state.
-
-    Few normals are drawn ahead, AHEAD at a time: a call of the compiled generator costs
-    as much as thousands of them. They come in the same order either way.
-    """
-
-    AHEAD = 2**14
+    """Gaussian noise in the floating-point numbers of the state."""
 
     def __init__(self, rng: Generator) -> None:
-        self._rng = rng
-        self._drawn = np.empty(self.AHEAD)
-        self._used = self.AHEAD
-
-    def fill(self, out: AnyArray, std: float = 1.0) -> None:
-        """Fill `out` of shape (count,) with the next normals of the stream."""
-        first = 0
-        while first < len(out):
-            if self._used == self.AHEAD:
-                if len(out) - first >= self.AHEAD and out.dtype == np.float64:
-                    kernels.normals(self._rng, std, out[first:])
-                    return
-                kernels.normals(self._rng, 1.0, self._drawn)
-                self._used = 0
-            count = min(len(out) - first, self.AHEAD - self._used)
-            used = self._drawn[self._used : self._used + count]
-            out[first : first + count] = std * used
-            self._used += count
-            first += count
+        self._words = Words.of(rng)
 
     def steps(self, out: AnyArray) -> None:
         """Draw d normals a step."""
-        self.fill(out.reshape(-1))
+        normals.fill(self._words.source, 1.0, out.reshape(-1))
 
     def blocks(
         self,
@@ -164,20 +153,15 @@ class Gaussian:
         times: NDArray[np.int64],
         table: AnyArray,
         rows: NDArray[np.int64],
-        W: AnyArray,
-        z: Array,
-    ) -> bool:
+    ) -> BlockNoise:
         """W_B ~ N(0, B I) for B steps, and one normal a row for the bridge."""
-        if len(W) > 1:
-            self.fill(W[:-1].reshape(-1), math.sqrt(times[size - 1] + 1))
-        self.fill(W[-1], math.sqrt(times[-1] + 1))
-        self.fill(z)
-        return False
+        W = np.empty((1, table.shape[1]), table.dtype)
+        return BlockNoise(self._words.source, W, np.empty(size))
 
     def end(self, X: AnyArray, rates: Array, stds: Array) -> None:
         """Draw one vector for all columns."""
         rho = np.empty(len(X), X.dtype)
-        self.fill(rho)
+        normals.fill(self._words.source, 1.0, rho)
         X -= rho[:, None] * (rates * stds).astype(X.dtype)
 
 
@@ -211,9 +195,7 @@ class OnGrid:
         times: NDArray[np.int64],
         table: AnyArray,
         rows: NDArray[np.int64],
-        W: AnyArray,
-        z: Array,
-    ) -> bool:
+    ) -> BlockNoise:
         """Not on this grid."""
         raise NotImplementedError(_ONLY_AT_ENDS)
 
