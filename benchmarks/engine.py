@@ -312,7 +312,7 @@ def claim_c(tiny: bool, turns: int) -> list[Line]:
 def claim_d(tiny: bool, turns: int) -> list[Line]:
     sizes, d = ((50, 100) if tiny else (1000, 10_000, 100_000)), 100
     lines = []
-    for placement, bound in (("every_step", 1.5), ("epoch_end", None)):
+    for placement in ("every_step", "epoch_end"):
         ways: Ways = {}
         epochs = {n: max(1, 2 * sizes[-1] // n // 10) for n in sizes}
         for n in sizes:
@@ -323,8 +323,8 @@ def claim_d(tiny: bool, turns: int) -> list[Line]:
         growth = max(each) / min(each)
         text = ", ".join(f"{nanoseconds:.0f}" for nanoseconds in each)
         what = f"ns a step at n = {', '.join(map(str, sizes))}, d={d}, {placement}"
-        claimed, holds = ("", None) if bound is None else ("<= 1.5x", growth <= bound)
-        lines.append(Line("d", what, f"{text}: {growth:.2f}x", claimed, holds))
+        found = f"{text}: {growth:.2f}x"
+        lines.append(Line("d", what, found, "<= 1.5x", growth <= 1.5))
         for n in sizes:
             rows, m = problem(n, d), mechanism(n, 1, placement, 1e-3)
             tracemalloc.start()
@@ -357,17 +357,21 @@ def end_draws(n: int, d: int, epochs: int) -> Callable[[], None]:
 
 
 def step_draws(n: int, d: int, epochs: int) -> Callable[[], None]:
-    """The draws of a release with noise at every step: in blocks, as in the engine."""
+    """The draws of a release with noise at every step: in blocks, as in the engine.
+
+    Eight blocks a call, for Python's share to be small; they stay in the cache.
+    """
     size = costs.block_rows(costs.Shape(d, 1, 1, True, 8)) or 1
     blocks = -(-n // size)
-    W, z = np.empty(blocks * d), np.empty(n)
+    W, z = np.empty(8 * d), np.empty(n)
 
     def draws() -> None:
         streams = noise.secure()
         source = normals.Words.of(streams.noise).source
         for _ in range(epochs):
             streams.order.permutation(n)
-            normals.fill(source, size**0.5, W)
+            for first in range(0, blocks, 8):
+                normals.fill(source, size**0.5, W[: (blocks - first) * d])
             normals.fill(source, 1.0, z)
 
     return draws

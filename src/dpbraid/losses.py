@@ -145,7 +145,8 @@ class MarginLoss(Loss):
 
     def slope(self, margin: Array, y: Array) -> Array:
         """phi'(margin, y), elementwise."""
-        slopes: Array = type(self).slope_function(margin, y, self.parameter)
+        with np.errstate(over="ignore"):  # slopes that vanish: 1 / (1 + e^800)
+            slopes: Array = type(self).slope_function(margin, y, self.parameter)
         return slopes
 
     def value(self, x: Array, X: Array, y: Array | None) -> Array:  # noqa: D102
@@ -189,8 +190,7 @@ def _squared_slope(margin: Any, y: Any, _: float) -> Any:
 
 
 def _logistic_slope(margin: Any, y: Any, _: float) -> Any:
-    # -y / (1 + exp(y m)); exp(700) is finite, beyond it the slope is 0 to 300 digits
-    return -y / (1.0 + np.exp(np.minimum(y * margin, 700.0)))
+    return -y / (1.0 + np.exp(y * margin))
 
 
 def _huber_slope(margin: Any, y: Any, transition: float) -> Any:

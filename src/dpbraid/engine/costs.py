@@ -24,17 +24,18 @@ EVALUATED = 2**17
 LONG_ROW = 128
 # From this many rows a step on, margins come from matrix products.
 WIDE_BATCH = 48
-_BLOCK_SIZES = (10, 15, 20, 25, 30, 40, 50, 65, 80, 100, 125)
+_BLOCK_SIZES = (10, 20, 30, 40, 60, 80, 120)
 
 _FLOP = 0.035  # a multiply-add of a loop over one row in cache, float64
-_PRODUCT = 0.022  # a multiply-add of a matrix product
-_GRAM = 0.046  # a multiply-add of the Gram kernel (half of the square is computed)
-_FACTOR = 1.1  # a multiply-add of the bridge's factor, in loops too short for vectors
-_NORMAL = 5.0  # a standard normal, drawn and added
-_SLOPE = 6.0  # one slope
+_PRODUCT = 0.03  # a multiply-add of a matrix product
+_GRAM = 0.02  # a multiply-add of the Gram kernel (half of the square is computed)
+_FACTOR = 0.33  # a multiply-add of the bridge's factor
+_NORMAL = 2.5  # a standard normal, drawn and added
+_SLOPE = 18.0  # one slope
 _INNER = 1.5  # entering and leaving a loop over columns, too short to fill vectors
-_CALL = 25_000.0  # the Python around one block of many columns
-_BLOCK = 1_000.0  # the compiled code around one block of one column
+_SHORT = 4.0  # the same for the loops of factor and recursion
+_CALL = 10_000.0  # the Python around one block of many columns
+_BLOCK = 500.0  # the compiled code around one block of one column
 
 
 @dataclass(frozen=True)
@@ -72,13 +73,14 @@ def block_cost(shape: Shape, rows: int) -> float:
 
     Margins and updates are matrix products, 2 d a column; the Gram matrix costs
     rows / 2 products of length d a row; one W_B of d normals a block; the Cholesky
-    factor rows^2 / 6 and the recursion rows / 2 a column.
+    factor rows^2 / 6 and the recursion rows / 2 a column, in short loops.
     """
     d, columns = shape.dimension, shape.columns
     products = 2 * d * columns * _PRODUCT * shape._narrow
     gram = d * rows / 2 * _GRAM * shape._narrow
     normals = shape.noisy * d * _NORMAL / rows
-    inner = rows**2 / 6 * shape.noisy * _FACTOR + rows * columns * _FLOP
+    factor = shape.noisy * rows**2 / 6 * _FACTOR
+    inner = factor + rows * (columns * _FLOP + _SHORT)
     around = (_BLOCK if columns == 1 else _CALL) / rows
     return products + gram + normals + inner + columns * _SLOPE + d * _FLOP + around
 

@@ -22,7 +22,7 @@ from dpbraid.engine.prefetch import prefetch
 from dpbraid.engine.slopes import call
 
 # Rows that `quiet_steps_one` asks for ahead of their step.
-_AHEAD = 6
+_AHEAD = 16
 
 _FAST: Any = {
     "error_model": "numpy",
@@ -31,26 +31,27 @@ _FAST: Any = {
 
 
 @kernel()
-def shuffle(words, out, done):
-    """Fisher and Yates from the inside out: i goes to a uniform one of 0..i's places.
+def permute(source, out):
+    """A uniform permutation of fewer than 2^32 numbers: Fisher and Yates, inside out.
 
-    For i = done, done + 1, ..: what is in place j moves to place i, and i to j. Each
-    draw takes 32 bits of `words` as Lemire does (arXiv:1805.10941): the upper half of
-    bits * (i + 1), drawn again where the lower half would favour some results. Stops
-    where the words end; the i that is next, the length of `out` for none.
+    What is in place j moves to place i, and i to place j, for a uniform one of j = 0..i
+    each. A draw takes 32 bits, half a word, as Lemire does (arXiv:1805.10941): j is the
+    upper half of bits * (i + 1), drawn again where the lower half would favour some j.
     """
-    i, count, used = done, out.shape[0], 0
-    while i < count and used < words.shape[0]:
-        product = np.uint64(words[used]) * np.uint64(i + 1)
-        used += 1
-        lower = np.uint32(product)
-        if lower < np.uint32(i + 1) and lower < np.uint32(2**32 - (i + 1)) % (i + 1):
-            continue
+    word, whole = np.uint64(0), False
+    if out.shape[0] > 0:
+        out[0] = 0
+    for i in range(1, out.shape[0]):
+        while True:
+            word = word >> np.uint64(32) if whole else next_word(source)
+            whole = not whole
+            product = (word & np.uint64(0xFFFFFFFF)) * np.uint64(i + 1)
+            lower = np.uint32(product)
+            if lower > i or lower >= (2**32 - (i + 1)) % (i + 1):
+                break
         j = np.int64(product >> np.uint64(32))
         out[i] = out[j]
         out[j] = i
-        i += 1
-    return i
 
 
 @kernel()

@@ -35,16 +35,14 @@ class Shuffler:
 
     def __init__(self, rng: Generator) -> None:
         self._rng = rng
+        self._words = Words.of(rng)
 
     def permutation(self, n: int, /) -> NDArray[np.int64]:
         """A uniform permutation of range(n)."""
         if n >= 2**32:  # more than 32 bits can choose from
             return self._rng.permutation(n)
-        out = np.zeros(n, np.int64)
-        done = min(1, n)
-        while done < n:
-            words = np.asarray(self._rng.bit_generator.random_raw((n - done) // 2 + 1))
-            done = kernels.shuffle(words.view(np.uint32), out, done)
+        out = np.empty(n, np.int64)
+        kernels.permute(self._words.source, out)
         return out
 
     def integers(self, low: int, high: NDArray[np.int64], /) -> NDArray[np.int64]:
