@@ -48,8 +48,9 @@ class Incremental(Order):
     kind = "incremental"
 
     def permutations(self, n: int, rng: Draws) -> Iterator[Permutation]:  # noqa: D102
+        numbers = np.arange(n)
         while True:
-            yield np.arange(n)
+            yield numbers
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -255,15 +256,15 @@ class Blocked:
         size: int,
     ) -> None:
         """Blocks of one column, some at a time: rows are read where they are."""
-        d, b = len(self._X), self._batch
+        b = self._batch
         size = min(size, -(-len(rows) // b) * b)
-        at_once = costs.blocks_at_once(d, size)
-        times = np.arange(size) // b
+        at_once = costs.blocks_at_once(len(self._X), size)
+        times, after = _steps(size, b)
         slope = (self._slope.address, self._slope.parameter)
         data = (self._X[:, 0], table.X, table.y, table.limits, table.norms)
         for first in range(0, len(rows), at_once * size):
             piece = rows[first : first + at_once * size]
-            cut = (piece, size, times, (times + 1) * b)
+            cut = (piece, size, times, after)
             noise = self._block_noise(noisy, size, times, table, piece)
             kernels.blocks_one(*data, *cut, eta[0], slope, scales[0], *noise)
             self._report(len(piece))
@@ -294,7 +295,7 @@ class Blocked:
         rows_A, rows_M = (np.empty((size + 1, k), X.dtype) for k in X.shape)
         G, U = np.empty((size, size), X.dtype), np.empty((size, size))
         sums, numbers = np.empty(size, X.dtype), np.arange(size)
-        all_times = numbers // b
+        all_times, after = _steps(size, b)
         loss = (s.address, s.parameter)
         for first in range(0, len(rows), size):
             piece = rows[first : first + size]
@@ -310,13 +311,20 @@ class Blocked:
             kernels.products(A, numbers[:count], A[count], A[count], G, sums, sums)
             if source != GIVEN:
                 kernels.bridge(times, table.norms[piece], sums, G, z, U)
-            row_data = (piece, table.y, table.limits, (times + 1) * b)
+            row_data = (piece, table.y, table.limits, after)
             kernels.descend_many(
                 M[:count], G, *row_data, eta, *loss, z, scales, _tiny(X.dtype)
             )
             # X_B = X_0 - A^T (eta c) - W_B scale
             self._add_product(-1.0, A, M, X)
             self._report(count)
+
+
+@lru_cache
+def _steps(size: int, batch: int) -> tuple[RowNumbers, RowNumbers]:
+    """For each row of a block: its step, and the first row of the next step."""
+    steps = np.arange(size) // batch
+    return steps, (steps + 1) * batch
 
 
 def _gemm(dtype: np.dtype[Any]) -> Any:

@@ -7,6 +7,7 @@ AVX-512; only their ratios matter, and those are similar on other machines.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 # Work that one Python-level piece may take, in multiply-adds: about 10 ms, so that
 # Ctrl-C is answered in well under 200 ms.
@@ -24,18 +25,22 @@ EVALUATED = 2**17
 LONG_ROW = 128
 # From this many rows a step on, margins come from matrix products.
 WIDE_BATCH = 48
-_BLOCK_SIZES = (10, 20, 30, 40, 60, 80, 120)
+_BLOCK_SIZES = (10, 15, 20, 25, 30, 40, 60, 80, 120)
 
 _FLOP = 0.035  # a multiply-add of a loop over one row in cache, float64
 _PRODUCT = 0.03  # a multiply-add of a matrix product
-_GRAM = 0.02  # a multiply-add of the Gram kernel (half of the square is computed)
-_FACTOR = 0.33  # a multiply-add of the bridge's factor
-_NORMAL = 2.5  # a standard normal, drawn and added
+_GRAM = 0.0275  # a multiply-add of the Gram kernel (half of the square is computed)
+_FACTOR = 0.18  # a multiply-add of the bridge's factor
 _SLOPE = 18.0  # one slope
 _INNER = 1.5  # entering and leaving a loop over columns, too short to fill vectors
-_SHORT = 4.0  # the same for the loops of factor and recursion
+_SHORT = 1.85  # the same for the loops of factor and recursion
+_ROW = 50.0  # the compiled code around one row of a block
 _CALL = 10_000.0  # the Python around one block of many columns
-_BLOCK = 500.0  # the compiled code around one block of one column
+# A standard normal, drawn and added: 3 here, several times as much on machines without
+# instructions for AES.
+_NORMAL = 4.5
+# What costs are nearly the same: the model knows them no better.
+_CLOSE = 1.06
 
 
 @dataclass(frozen=True)
@@ -81,19 +86,23 @@ def block_cost(shape: Shape, rows: int) -> float:
     normals = shape.noisy * d * _NORMAL / rows
     factor = shape.noisy * rows**2 / 6 * _FACTOR
     inner = factor + rows * (columns * _FLOP + _SHORT)
-    around = (_BLOCK if columns == 1 else _CALL) / rows
+    around = _ROW + (columns > 1) * _CALL / rows
     return products + gram + normals + inner + columns * _SLOPE + d * _FLOP + around
 
 
 def block_rows(shape: Shape) -> int | None:
-    """Rows a block, the cheapest of a few; None where the literal loop is cheaper."""
-    best, cost = None, loop_cost(shape)
-    for rows in _BLOCK_SIZES:
-        if rows >= shape.batch and block_cost(shape, rows) < cost:
-            best, cost = rows, block_cost(shape, rows)
-    return best
+    """Rows a block, the cheapest of a few; None where the literal loop is cheaper.
+
+    Of those that cost nearly the same the largest: it draws the least noise.
+    """
+    costs = {rows: block_cost(shape, rows) for rows in _BLOCK_SIZES}
+    cheapest = min(cost for rows, cost in costs.items() if rows >= shape.batch)
+    if cheapest >= loop_cost(shape):
+        return None
+    return max(rows for rows, cost in costs.items() if cost <= _CLOSE * cheapest)
 
 
+@lru_cache
 def blocks_at_once(d: int, rows: int) -> int:
     """Blocks of `rows` rows on one column in one piece, by their time."""
     shape = Shape(d, 1, 1, noisy=True, itemsize=8)

@@ -487,17 +487,17 @@ def products(T, rows, x, w, G, margins, sums):
 def fill_beside(source, std, out, T, rows):
     """Fill `out` (d,) with std times normals; these rows come from memory meanwhile.
 
-    Three cache lines a normal, a row beside its share of the normals.
+    Three cache lines of eight numbers a normal, a row beside its share of the normals.
     """
-    d, count, line = T.shape[1], rows.shape[0], 64 // T.itemsize
+    d, count = T.shape[1], rows.shape[0]
     for i in range(count):
         r, column = rows[i], 0
         for k in range(i * d // count, (i + 1) * d // count):
             if column < d:
                 prefetch(T, r, column)
-                prefetch(T, r, min(column + line, d - 1))
-                prefetch(T, r, min(column + 2 * line, d - 1))
-            column += 3 * line
+                prefetch(T, r, min(column + 8, d - 1))
+                prefetch(T, r, min(column + 16, d - 1))
+            column += 24
             out[k] = std * from_word(source, next_word(source))
 
 
@@ -529,16 +529,23 @@ def bridge(times, norms, sums, G, z, U):
             covariance = s - s * times[j] / steps  # s <= times[j]
             cosine = np.float64(G[i, j]) / norms[i] / norms[j]
             U[i, j] = covariance * cosine if norms[i] * norms[j] > 0 else 0.0
-    for i in range(first, rows):
-        s = times[i]
-        U[i, i] = np.sqrt(max(U[i, i], jitter * (s - s * s / steps)))
-        inverse = 1.0 / U[i, i]
-        for j in range(i + 1, rows):
-            U[i, j] *= inverse
-        for k in range(i + 1, rows):
-            factor = U[i, k]
+    for k in range(first, rows):
+        # row k less its part in the rows above, four at a time
+        fours = first + (k - first) // 4 * 4
+        for i in range(first, fours, 4):
+            f0, f1, f2, f3 = U[i, k], U[i + 1, k], U[i + 2, k], U[i + 3, k]
             for j in range(k, rows):
-                U[k, j] -= factor * U[i, j]
+                part = f0 * U[i, j] + f1 * U[i + 1, j]
+                U[k, j] -= part + f2 * U[i + 2, j] + f3 * U[i + 3, j]
+        for i in range(fours, k):
+            f0 = U[i, k]
+            for j in range(k, rows):
+                U[k, j] -= f0 * U[i, j]
+        s = times[k]
+        U[k, k] = np.sqrt(max(U[k, k], jitter * (s - s * s / steps)))
+        inverse = 1.0 / U[k, k]
+        for j in range(k + 1, rows):
+            U[k, j] *= inverse
     for i in range(rows - 1, first - 1, -1):
         total = 0.0
         for k in range(first, i + 1):
