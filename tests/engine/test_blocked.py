@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numba import cfunc, types
 
 import dpbraid as db
-from dpbraid.engine import blocked, costs, kernels
+from dpbraid.engine import block_kernels, blocked, costs
 from dpbraid.engine.blocked import Blocked
 from dpbraid.engine.columns import Columns, Table
 from dpbraid.engine.grid import grid_not_private
 from dpbraid.engine.noise import Gaussian
 from dpbraid.mechanism import Epoch
+from tests.engine.given_words import GivenWords
 from tests.engine.scripted import fast, slow
 from tests.strategies import LOSSES, PENALTIES, mechanisms
 
@@ -220,7 +219,26 @@ def test_wide_steps_in_pieces(rows: int, monkeypatch: pytest.MonkeyPatch) -> Non
         assert_same(found[0], slow(m, private, None, seed=1, start=start))
 
 
-# -- the bridge ------------------------------------------------------------------------
+# -- products and the bridge -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("count", [1, 4, 5, 6, 10, 17, 25])
+def test_products_are_those_of_numpy(count: int, dtype: type) -> None:
+    """Whole and broken tiles of rows that stand anywhere, and repeat."""
+    rng = np.random.default_rng(count)
+    T = rng.standard_normal((12, 37)).astype(dtype)
+    x, w = rng.standard_normal((2, 37)).astype(dtype)
+    rows = rng.integers(0, 12, count)
+    G = np.full((30, 30), np.nan, dtype)
+    margins, sums = np.empty(30, dtype), np.empty(30, dtype)
+    block_kernels.products(T, rows, x, w, G, margins, sums)
+    A = T[rows].astype(np.float64)
+    precise = {"rtol": 1e-13, "atol": 1e-13} if dtype is np.float64 else {"atol": 1e-4}
+    np.testing.assert_allclose(margins[:count], A @ x, **precise)
+    np.testing.assert_allclose(sums[:count], A @ w, **precise)
+    upper = np.triu_indices(count, 1)
+    np.testing.assert_allclose(G[:count, :count][upper], (A @ A.T)[upper], **precise)
 
 
 @given(
@@ -256,7 +274,7 @@ def test_the_bridge_has_exactly_the_law_of_the_partial_sums(
 
     def z(W: np.ndarray, xi: np.ndarray) -> np.ndarray:
         out = xi.copy()
-        kernels.bridge(times, norms, A @ W, G, out, room)
+        block_kernels.bridge(times, norms, A @ W, G, out, room)
         return out
 
     L = np.column_stack([z(np.zeros(d), e) for e in np.eye(rows)])
@@ -271,30 +289,16 @@ def test_the_bridge_has_exactly_the_law_of_the_partial_sums(
     assert np.max(error) < limits[batch > 1]
 
 
-# 64 bits that the ziggurat makes exactly 0 of; and others, inside of layer 2
-ZERO, HOT = np.uint64(0x002), np.uint64(0x800000000000 << 9 | 0x002)
-
-
-@cfunc(types.uint64(types.CPointer(types.int64)))
-def one_hot(state: Any) -> Any:
-    """HOT at call number state[0] alone; state[1] counts the calls."""
-    state[1] += 1
-    return HOT if state[1] - 1 == state[0] else ZERO
+# 64 bits of which the ziggurat makes 0, and others inside of the same layer
+ZERO, HOT = 0x002, 0x800000000000 << 9 | 0x002
 
 
 class OneNormal(Gaussian):
     """Zeros but for one normal, number `hot` of all that are asked for."""
 
     def __init__(self, hot: int) -> None:
-        self.state = np.array([hot, 0])
-        address = self.state.ctypes.data
-        c = SimpleNamespace(next_uint64=one_hot.ctypes, state_address=address)
-        bits = SimpleNamespace(ctypes=c)
-        super().__init__(SimpleNamespace(bit_generator=bits))  # type: ignore[arg-type]
-
-    @property
-    def asked(self) -> int:
-        return int(self.state[1])
+        self.words = GivenWords(HOT if i == hot else ZERO for i in range(2000))
+        super().__init__(self.words)  # type: ignore[arg-type]
 
 
 def hot_normal() -> float:
@@ -353,7 +357,7 @@ def test_squared_loss_has_its_exact_mean_and_covariance(
         )
         for _ in engine.epochs(np.random.default_rng(0)):
             pass
-        return X[:, -1], noise.asked
+        return X[:, -1], noise.words.used
 
     center, asked = run(-1)
     np.testing.assert_allclose(center, mean, rtol=1e-12)

@@ -14,7 +14,9 @@ from scipy import stats
 
 from dpbraid import InvalidParameterError
 from dpbraid.engine import kernels, noise
+from dpbraid.engine.normals import Words
 from dpbraid.release import NoiseSource
+from tests.engine.given_words import GivenWords
 
 # -- AES-128 as FIPS 197 writes it, to hold the library to -----------------------------
 
@@ -151,7 +153,7 @@ ALPHA = 1e-6
 
 def shuffled(bits: list[int], n: int) -> tuple[list[int], int]:
     """Fisher and Yates from the inside out with Lemire's draws; and the words used."""
-    out, words = [0], iter(bits)
+    out, words = list(range(min(n, 1))), iter(bits)
     used = 0
     for i in range(1, n):
         while True:
@@ -166,16 +168,16 @@ def shuffled(bits: list[int], n: int) -> tuple[list[int], int]:
     return out, used
 
 
-@given(st.lists(st.integers(0, 2**32 - 1), min_size=40, max_size=40), st.integers(1, 9))
-def test_the_compiled_shuffle_is_the_plain_one(bits: list[int], n: int) -> None:
-    """Small words among them, which are drawn again; and words that end midway."""
-    bits = [word if word % 3 else word % 7 for word in bits]
-    expected, used = shuffled([*bits, *[2**31] * 9], n)
-    words, out = np.array([*bits, *[2**31] * 9], np.uint32), np.zeros(n, np.int64)
-    half = used // 2
-    done = kernels.shuffle(words[:half], out, 1)
-    assert kernels.shuffle(words[half:used], out, done) == n
+@given(st.lists(st.integers(0, 2**32 - 1), min_size=40, max_size=40), st.integers(0, 9))
+def test_the_compiled_permutation_is_the_plain_one(bits: list[int], n: int) -> None:
+    """The lower half of a word, then the upper; small bits among them, drawn again."""
+    bits = [word if word % 3 else word % 7 for word in bits] + [2**31] * 20
+    words = GivenWords(a | b << 32 for a, b in zip(bits[::2], bits[1::2], strict=True))
+    out = np.empty(n, np.int64)
+    kernels.permute(Words.of(words).source, out)  # type: ignore[arg-type]
+    expected, used = shuffled(bits, n)
     assert out.tolist() == expected
+    assert words.used == (used + 1) // 2
 
 
 @pytest.mark.parametrize("source", ["secure", "seeded"])
@@ -201,9 +203,9 @@ def test_permutations_of_few_rows_and_of_more_than_32_bits() -> None:
     assert order.permutation(1).tolist() == [0]
     assert sorted(order.permutation(2).tolist()) == [0, 1]
 
-    class Large:
+    class Large(GivenWords):
         def permutation(self, n: int) -> str:
             return f"NumPy's permutation of {n}"
 
-    shuffler = noise.Shuffler(Large())  # type: ignore[arg-type]
+    shuffler = noise.Shuffler(Large([]))  # type: ignore[arg-type]
     assert shuffler.permutation(2**32) == f"NumPy's permutation of {2**32}"  # type: ignore[comparison-overlap]

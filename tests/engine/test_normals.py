@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from randomgen import AESCounter
 
-from dpbraid.engine import kernels, normals
+from dpbraid.engine import block_kernels, normals
 from dpbraid.engine.normals import Words
 
 
@@ -39,7 +39,7 @@ def test_normals_beside_rows_on_their_way_are_the_same(dtype: type) -> None:
         T, rows = np.zeros((n, d), dtype), np.arange(n)[::-1].copy()
         one, other = np.empty(d, dtype), np.empty(d, dtype)
         words = Words.of(generator("seeded")), Words.of(generator("seeded"))
-        kernels.fill_beside(words[0].source, 0.5, one, T, rows)
+        block_kernels.fill_beside(words[0].source, 0.5, one, T, rows)
         normals.fill(words[1].source, 0.5, other)
         assert np.array_equal(one, other)
         assert len(set(one)) == d

@@ -505,4 +505,6 @@ def test_run_uses_the_grid() -> None:
         assert grid is not None
         # no penalty follows the last noise
         assert np.all(release.x / grid == np.rint(release.x / grid))
-        assert np.any(release.x / (4 * grid) != np.rint(release.x / (4 * grid)))
+        # and on no coarser one: by chance with probability 2^-64
+        coarse = release.x / (2**16 * grid)
+        assert np.any(coarse != np.rint(coarse))

@@ -1,8 +1,9 @@
 """Figure 2 against an independent reproduction on the same data, 10 runs a curve.
 
-The reference gives no standard errors: its runs are given the deviation of ours. A mean
-agrees within three joint errors or 2 %; an excess over G* at epoch-end noise within
-three joint errors or 10 %. Seeds are fixed, so the outcome repeats on a machine.
+Ours are 10 runs or, where these are too few, 100. The reference gives no standard
+errors: its runs are given the deviation of ours. A mean agrees within three joint
+errors or 2 %; an excess over G* at epoch-end noise within three joint errors or 10 %.
+Seeds are fixed, so the outcome repeats on a machine.
 
 Public Only on CIFAR-10 and Crime is left out where it is unstable: the lowest of
 several oscillating runs, whose ends are down to rounding (`test_chaos`). DP-GD from the
@@ -89,8 +90,9 @@ AT_EPOCH_ENDS = {
 OTHER_STARTS = ("crime", "compas")
 REFERENCE_RUNS = 10
 # On COMPAS the deviation over runs is half of the excess: two sets of ten of our own
-# runs differ by a half.
-RUNS = {"compas": 100}
+# runs differ by a half. On Crime the least of 18 rates can be so by chance: Priv-Pub at
+# epsilon 5 ended at 0.130 +- 0.002 in ten runs, where 300 give 0.143 +- 0.001.
+RUNS = {"compas": 100, "crime": 100}
 
 
 def _run(
@@ -121,7 +123,7 @@ def _agree(ours: float, best: Rate, theirs: float, part: float) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS if FULL else QUICK)
 def test_figure_2_is_the_references(task):
-    for result in _run([f"fig2-{task}"], Settings()):
+    for result in _run([f"fig2-{task}"], Settings(), runs=RUNS.get(task, 10)):
         published = REFERENCE[result.panel.id.removeprefix("fig2-")]
         for value, printed in (
             (result.optimum, published.optimum),

@@ -23,7 +23,7 @@ import dpbraid as db
 from dpbraid.engine import literal
 from dpbraid.engine.blocked import Blocked
 from dpbraid.engine.columns import Columns, Table
-from dpbraid.engine.noise import Gaussian
+from dpbraid.engine.noise import GIVEN, BlockNoise, Gaussian
 from dpbraid.engine.once import run
 from dpbraid.losses import MarginLoss
 
@@ -219,22 +219,28 @@ def test_runs_have_the_law_of_algorithm_1(
 
 
 class NoBridge(Gaussian):
-    """The partial sums are their mean given W_B."""
+    """The partial sums are their mean given W_B: z_i = (t/B) <a_i, W_B>."""
 
-    def blocks(
-        self, size: int, times: Any, table: Any, rows: Any, W: Any, z: Any
-    ) -> bool:
-        super().blocks(size, times, table, rows, W, z)
-        z[:] = 0
-        return False
+    def blocks(self, size: int, times: Any, table: Any, rows: Any) -> BlockNoise:
+        cuts = range(0, len(rows), size)
+        W, z = np.empty((len(cuts), table.shape[1])), np.empty(len(rows))
+        self.steps(W)
+        for total, first in zip(W, cuts, strict=True):
+            block = rows[first : first + size]
+            t = times[: len(block)]
+            steps = t[-1] + 1
+            total *= math.sqrt(steps)
+            z[first : first + size] = t / steps * (table[block] @ total)
+        return BlockNoise(GIVEN, W, z)
 
 
-class FivePercent(Gaussian):
+class FivePercent(Blocked):
     """Noise of 1.05 times the std."""
 
-    def fill(self, out: Any, std: float = 1.0) -> None:
-        super().fill(out, std)
-        out *= 1.05
+    def _advance(
+        self, table: Table, rows: Any, eta: Any, scales: Any, noisy: bool
+    ) -> None:
+        super()._advance(table, rows, eta, 1.05 * scales, noisy)
 
 
 class QuietPublicSteps(Blocked):
@@ -249,7 +255,7 @@ class QuietPublicSteps(Blocked):
 BUGS: dict[str, dict[str, Any]] = {
     "no bridge term": {"noise": NoBridge},
     "noise missing on public steps": {"engine": QuietPublicSteps},
-    "noise std off by 5 %": {"noise": FivePercent},
+    "noise std off by 5 %": {"engine": FivePercent},
 }
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbraid.engine import costs, kernels, normals
+from dpbraid.engine import block_kernels, costs, kernels, normals
 from dpbraid.engine.columns import AnyArray, Array, Columns, Slope, Table
 from dpbraid.engine.noise import GIVEN, BlockNoise, Noise
 from dpbraid.losses import MarginLoss
@@ -233,7 +233,7 @@ class Blocked:
             return
         np.take(table.X, rows, axis=0, out=A, mode="clip")
         np.matmul(A, self._X, out=M)
-        kernels.slopes(
+        block_kernels.slopes(
             M, rows, table.y, table.limits, eta, s.address, s.parameter, _tiny(A.dtype)
         )
         self._add_product(1.0, A, M, self._D)
@@ -266,7 +266,7 @@ class Blocked:
             piece = rows[first : first + at_once * size]
             cut = (piece, size, times, after)
             noise = self._block_noise(noisy, size, times, table, piece)
-            kernels.blocks_one(*data, *cut, eta[0], slope, scales[0], *noise)
+            block_kernels.blocks_one(*data, *cut, eta[0], slope, scales[0], *noise)
             self._report(len(piece))
 
     def _block_noise(
@@ -306,13 +306,15 @@ class Blocked:
                 normals.fill(source, math.sqrt(times[-1] + 1), W[0])
                 normals.fill(source, 1.0, z[:count])
             A[count], M[count] = W[0], scales
-            kernels.gather(table.X, piece, A)
+            block_kernels.gather(table.X, piece, A)
             np.matmul(A[:count], X, out=M[:count])
-            kernels.products(A, numbers[:count], A[count], A[count], G, sums, sums)
+            block_kernels.products(
+                A, numbers[:count], A[count], A[count], G, sums, sums
+            )
             if source != GIVEN:
-                kernels.bridge(times, table.norms[piece], sums, G, z, U)
+                block_kernels.bridge(times, table.norms[piece], sums, G, z, U)
             row_data = (piece, table.y, table.limits, after)
-            kernels.descend_many(
+            block_kernels.descend_many(
                 M[:count], G, *row_data, eta, *loss, z, scales, _tiny(X.dtype)
             )
             # X_B = X_0 - A^T (eta c) - W_B scale

@@ -6,6 +6,7 @@ AVX-512; only their ratios matter, and those are similar on other machines.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -95,8 +96,9 @@ def block_rows(shape: Shape) -> int | None:
 
     Of those that cost nearly the same the largest: it draws the least noise.
     """
-    costs = {rows: block_cost(shape, rows) for rows in _BLOCK_SIZES}
-    cheapest = min(cost for rows, cost in costs.items() if rows >= shape.batch)
+    sizes = [rows for rows in _BLOCK_SIZES if rows >= shape.batch]
+    costs = {rows: block_cost(shape, rows) for rows in sizes}
+    cheapest = min(costs.values(), default=math.inf)
     if cheapest >= loop_cost(shape):
         return None
     return max(rows for rows, cost in costs.items() if cost <= _CLOSE * cheapest)
@@ -115,7 +117,7 @@ def memory_bytes(n: int, d: int, columns: int, *, itemsize: int = 8) -> int:
     A row number twice, a limit and a label for each row; the state, its minibatch
     buffer and a temporary of its size; noise vectors for one piece; the rows of one
     block and its products; six temporaries where a grid evaluates its objective; 1 MB
-    for normals drawn ahead and Python objects. A float32 grid adds a copy of the
+    for Python objects. A float32 grid adds a copy of the
     tables, n * d * 4.
     """
     per_row = 4 * 8
