@@ -25,7 +25,7 @@ def read(path: str | Path) -> Any:
         raise InvalidParameterError(f"{path} is not a JSON file: {error}") from None
 
 
-def parse(text: str) -> Any:
+def parse(source: str) -> Any:
     """The value of a JSON text.
 
     Raises ValueError for what is not JSON, and for what JSON readers understand in
@@ -33,11 +33,37 @@ def parse(text: str) -> Any:
     float64, halves of a character.
     """
     try:
-        value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
+        value = json.loads(source, object_pairs_hook=_once, parse_constant=_no_constant)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     _check(value, 0)
     return value
+
+
+def fields(error: type[Exception], data: Any, what: str, names: str) -> dict[str, Any]:
+    """An object with exactly these fields, names with spaces between; or that error."""
+    wanted = set(names.split())
+    if not isinstance(data, dict):
+        raise error(f"{what} must be a JSON object")
+    if set(data) != wanted:
+        raise error(
+            f"{what} takes exactly the fields {sorted(wanted)}, got {sorted(data)}"
+        )
+    return data
+
+
+def items(error: type[Exception], data: Any, what: str) -> list[Any]:
+    """A list; or that error."""
+    if not isinstance(data, list):
+        raise error(f"{what} must be a JSON list")
+    return data
+
+
+def text(error: type[Exception], data: Any, what: str) -> str:
+    """A text; or that error."""
+    if not isinstance(data, str):
+        raise error(f"{what} must be a text, got {data!r}")
+    return data
 
 
 def _check(value: Any, depth: int) -> None:

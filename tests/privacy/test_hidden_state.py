@@ -51,7 +51,8 @@ def test_no_position_is_worse(mechanism: db.Mechanism, seed: int) -> None:
     uses = random_uses(mechanism, np.random.default_rng(seed))
     other = walk(mechanism, uses).mu(mechanism.penalty.diameter)
     if any(e.private_rows for e in mechanism.epochs):
-        assert other <= hidden(mechanism) * (1 + 1e-11)
+        # where contractions of 0 leave nothing, both are what underflow is rounded to
+        assert other <= hidden(mechanism) * (1 + 1e-11) + 1e-100
 
 
 @settings(max_examples=100)

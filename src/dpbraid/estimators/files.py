@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,6 +54,11 @@ T = TypeVar("T")
 
 class ModelFileError(DpbraidError):
     """A file is no model that `save` wrote."""
+
+
+_fields = partial(_json.fields, ModelFileError)
+_items = partial(_json.items, ModelFileError)
+_text = partial(_json.text, ModelFileError)
 
 
 def save(
@@ -148,7 +154,9 @@ def from_json(data: Any) -> Any:
     model.n_features_in_ = d
     names = data["feature_names_in"]
     if names is not None:
-        names = [_text(n, "feature_names_in") for n in _list(names, "feature_names_in")]
+        names = [
+            _text(n, "feature_names_in") for n in _items(names, "feature_names_in")
+        ]
         if len(names) != d:
             raise ModelFileError(f"feature_names_in must hold {d} names")
         model.feature_names_in_ = np.array(names, dtype=object)
@@ -183,7 +191,7 @@ def _check_certificate(model: Any) -> None:
 
 
 def _coefficients(data: Any, certificate: Certificate) -> Array:
-    rows = [[_number(v) for v in _list(row, "coef")] for row in _list(data, "coef")]
+    rows = [[_number(v) for v in _items(row, "coef")] for row in _items(data, "coef")]
     if len(rows) != certificate.runs or any(
         len(row) != certificate.numeric.dimension for row in rows
     ):
@@ -244,7 +252,7 @@ def _classes_from_json(data: Any) -> NDArray[Any]:
     if data["type"] not in _TYPES:
         raise ModelFileError(f"the type of classes must be one of {', '.join(_TYPES)}")
     wanted, dtype = _TYPES[data["type"]]
-    values = _list(data["values"], "classes")
+    values = _items(data["values"], "classes")
     if not all(type(v) is wanted for v in values) or sorted(set(values)) != values:
         raise ModelFileError(f"classes must be different and sorted {data['type']}s")
     return np.array(values, dtype=dtype)
@@ -265,7 +273,7 @@ def _transform_to_json(transform: FittedTransform | None) -> list[Any] | None:
 def _transform_from_json(data: Any, dimension: int) -> FittedTransform | None:
     if data is None:
         return None
-    steps = tuple(Step.from_json(entry) for entry in _list(data, "transform"))
+    steps = tuple(Step.from_json(entry) for entry in _items(data, "transform"))
     columns: int | None = dimension
     for step in steps:
         columns = None if columns is None else step.columns(columns)
@@ -276,29 +284,3 @@ def _transform_from_json(data: Any, dimension: int) -> FittedTransform | None:
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
-
-
-# -- JSON ------------------------------------------------------------------------------
-
-
-def _fields(data: Any, what: str, names: str) -> dict[str, Any]:
-    wanted = set(names.split())
-    if not isinstance(data, dict):
-        raise ModelFileError(f"{what} must be a JSON object")
-    if set(data) != wanted:
-        raise ModelFileError(
-            f"{what} takes exactly the fields {sorted(wanted)}, got {sorted(data)}"
-        )
-    return data
-
-
-def _list(data: Any, what: str) -> list[Any]:
-    if not isinstance(data, list):
-        raise ModelFileError(f"{what} must be a JSON list")
-    return data
-
-
-def _text(data: Any, what: str) -> str:
-    if not isinstance(data, str):
-        raise ModelFileError(f"{what} must be a text, got {data!r}")
-    return data

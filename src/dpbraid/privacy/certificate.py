@@ -14,6 +14,7 @@ import math
 import platform
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
+from functools import partial
 from importlib import metadata
 from textwrap import fill
 from typing import Any
@@ -49,6 +50,10 @@ PUBLIC_ROWS = (
     "The public rows, all bounds and all settings were chosen without looking at the "
     "private rows."
 )
+
+_fields = partial(_json.fields, InvalidParameterError)
+_items = partial(_json.items, InvalidParameterError)
+_text = partial(_json.text, InvalidParameterError)
 
 
 @dataclass(frozen=True)
@@ -159,7 +164,7 @@ class Certificate:
                         ).items()
                     }
                 )
-                for entry in _list(top["assumptions"], "assumptions")
+                for entry in _items(top["assumptions"], "assumptions")
             ),
             noise_source=_validate.choice(
                 NoiseSource, noise_source=top["noise_source"]
@@ -167,7 +172,7 @@ class Certificate:
             numeric=NumericModel(**numeric),
             declarations=tuple(
                 _text(entry, "declaration")
-                for entry in _list(top["declarations"], "declarations")
+                for entry in _items(top["declarations"], "declarations")
             ),
             versions=tuple(
                 (_text(name, "name"), _text(version, "version"))
@@ -282,29 +287,6 @@ def _versions() -> tuple[tuple[str, str], ...]:
         *((name, metadata.version(name)) for name in packages),
         ("python", platform.python_version()),
     )
-
-
-def _fields(data: Any, what: str, names: str) -> dict[str, Any]:
-    wanted = set(names.split())
-    if not isinstance(data, dict):
-        raise InvalidParameterError(f"{what} must be a JSON object")
-    if set(data) != wanted:
-        raise InvalidParameterError(
-            f"{what} takes exactly the fields {sorted(wanted)}, got {sorted(data)}"
-        )
-    return data
-
-
-def _list(data: Any, what: str) -> list[Any]:
-    if not isinstance(data, list):
-        raise InvalidParameterError(f"{what} must be a JSON list")
-    return data
-
-
-def _text(data: Any, what: str) -> str:
-    if not isinstance(data, str):
-        raise InvalidParameterError(f"{what} must be a text, got {data!r}")
-    return data
 
 
 # -- the page ------------------------------------------------------------------------
