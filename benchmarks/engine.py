@@ -15,7 +15,8 @@ b   one release, noise at every step: against the literal loop with normals of t
 c   one release, noise at epoch ends: against one full gradient A.T @ slope(A @ x) an
     epoch in NumPy; and the time of a step on short rows: alone, and in a release, which
     draws an order and noise for each epoch
-d   growth with n: time per step, and memory against the stated formula
+d   growth with n: time per step, in runs of as many steps, and memory against the
+    stated formula
 e   the share of the secure source in the time of a release
 """
 
@@ -314,7 +315,7 @@ def claim_d(tiny: bool, turns: int) -> list[Line]:
     lines = []
     for placement in ("every_step", "epoch_end"):
         ways: Ways = {}
-        epochs = {n: max(1, 2 * sizes[-1] // n // 10) for n in sizes}
+        epochs = {n: 10 * sizes[-1] // n for n in sizes}
         for n in sizes:
             rows, m = problem(n, d), mechanism(n, epochs[n], placement, 1e-3)
             ways[str(n)] = lambda m=m, rows=rows: run(m, rows)  # type: ignore[misc]
