@@ -26,7 +26,7 @@ from dpbraid.paper import optimum, tasks
 from dpbraid.paper.options import CompasOptions, CreditCardOptions, Scaling
 
 # G*, G(0) and G of the public solution. The first two to the digits of the reference
-# reproduction (PAPER.md, section 3), the third as computed here once.
+# reproduction, the third as computed here once.
 REFERENCE = {
     "mnist69": (20.887, 46.07, 25.56922135),
     "cifar10": (6.415, 28.5, 18.55432323),

@@ -1,4 +1,4 @@
-"""The compiled blocks (ENGINE.md, "One block of B steps"); words as in kernels.py.
+"""The compiled blocks (docs/engine.md, "Blocks"); words as in kernels.py.
 
 One column does all of a block in one call, its noise included, while the rows of the
 block come from memory. Many columns are matrix products around the same pieces.

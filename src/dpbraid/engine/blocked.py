@@ -1,4 +1,4 @@
-"""The fast engine: epochs of many columns, exact in law (ENGINE.md).
+"""The fast engine: epochs of many columns, exact in law (docs/engine.md).
 
 Three ways of doing the same steps, chosen by their cost:
 

@@ -1,4 +1,4 @@
-"""The compiled loops. Each is a few lines of ENGINE.md with the equation beside it.
+"""The compiled loops. Each is a few lines, with the equation beside them.
 
 Words: X (d, columns) or x (d,) is the state; T (n, d) a table with labels y and slope
 limits C/|a|; `rows` the row numbers of a piece of an epoch in order of use; eta the
