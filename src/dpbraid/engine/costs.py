@@ -114,16 +114,17 @@ def blocks_at_once(d: int, rows: int) -> int:
 def memory_bytes(n: int, d: int, columns: int, *, itemsize: int = 8) -> int:
     """Bound on the bytes that a run allocates beside its tables, n rows in all.
 
-    A row number twice, a limit and a label for each row; the state, its minibatch
-    buffer and a temporary of its size; noise vectors for one piece; the rows of one
-    block and its products; six temporaries where a grid evaluates its objective; 1 MB
-    for Python objects. A float32 grid adds a copy of the
-    tables, n * d * 4.
+    For each row its number in two epochs, a norm, a limit and a label; the state, its
+    minibatch buffer and a temporary of its size; noise vectors for one piece; the rows
+    of one block, its products and two squares; six temporaries where a grid evaluates
+    its objective; 1 MB for Python objects. A float32 grid adds a copy of the tables,
+    n * d * 4.
     """
-    per_row = 4 * 8
+    per_row = 5 * 8
     state = 4 * d * columns * max(itemsize, 8)
     noise = noise_steps(d, itemsize) * d * itemsize
-    block = (MAX_ROWS + 2) * d * itemsize + MAX_ROWS * (2 * columns + 2 * 128) * 8
+    squares = 2 * max(_BLOCK_SIZES) ** 2
+    block = (MAX_ROWS + 2) * d * itemsize + (2 * MAX_ROWS * columns + squares) * 8
     copy = n * d * 4 if itemsize == 4 else 0
     evaluation = 6 * EVALUATED * 8
     return n * per_row + state + noise + block + evaluation + copy + 2**20
