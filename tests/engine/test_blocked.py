@@ -297,7 +297,7 @@ class OneNormal(Gaussian):
     """Zeros but for one normal, number `hot` of all that are asked for."""
 
     def __init__(self, hot: int) -> None:
-        self.words = GivenWords(HOT if i == hot else ZERO for i in range(2000))
+        self.words = GivenWords(HOT if i == hot else ZERO for i in range(3000))
         super().__init__(self.words)  # type: ignore[arg-type]
 
 
@@ -308,23 +308,28 @@ def hot_normal() -> float:
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-@pytest.mark.parametrize("columns", [1, 2])
-@pytest.mark.parametrize("way", [0, 6, 64])
+@pytest.mark.parametrize(
+    ("n", "d", "columns", "way"),
+    [
+        *((14, 3, columns, way) for columns in (1, 2) for way in (0, 6, 64)),
+        (40, 70, 1, 12),  # tiles across, and longer rows than lines
+        (40, 70, 1, None),
+    ],
+)
 def test_squared_loss_has_its_exact_mean_and_covariance(
-    batch: int, columns: int, way: int
+    n: int, d: int, columns: int, way: int | None, batch: int
 ) -> None:
     """The unclipped iterate is affine in the normals: read the map off, one by one.
 
     x <- (I - eta H_t) x + eta g_t - eta rho, H_t = 2/b sum a a^T, g_t = 2/b sum y a.
     """
-    n, d = 14, 3
     m = db.interleaved(
         n,
         2,
         private_fraction=0.6,
         loss=db.Squared(),
         penalty=db.Ridge(0.05),
-        learning_rate=0.15,
+        learning_rate=0.45 / d,
         noise_std=0.8,
         order=db.Incremental(),
         batch_size=batch,
