@@ -76,9 +76,9 @@ class Blocked:
         all_rates, all_stds = self._columns.learning_rates, self._columns.noise_stds
         all_scales, all_etas = all_rates * all_stds, all_rates / self._batch
         all_noisy = np.any(all_scales > 0, axis=1).tolist()
-        for k, (epoch, private, public) in enumerate(walk):
-            rates, stds, noisy = all_rates[k], all_stds[k], all_noisy[k]
-            scales, eta = all_scales[k], all_etas[k]
+        numbers = zip(all_rates, all_stds, all_scales, all_etas, all_noisy, strict=True)
+        for (epoch, private, public), given in zip(walk, numbers, strict=True):
+            rates, stds, scales, eta, noisy = given
             every_step = noisy and epoch.placement is Placement.EVERY_STEP
             self._advance(self._private, private, eta, scales, every_step)
             if noisy and not every_step:
@@ -95,15 +95,17 @@ class Blocked:
         self, table: Table, rows: RowNumbers, eta: Array, scales: Array, noisy: bool
     ) -> None:
         """Take the steps on these rows; noise on each of them where `noisy`."""
+        one, single = self._X.shape[1] == 1, self._batch == 1
         if len(rows) == 0:
             return
         if self._batch >= costs.WIDE_BATCH:
             self._wide(table, rows, eta, scales, noisy)
-            return
-        if self._rows[noisy]:
+        elif self._rows[noisy]:
             scales = scales if noisy else np.zeros_like(scales)
-            blocks = self._blocks_one if self._X.shape[1] == 1 else self._blocks_many
+            blocks = self._blocks_one if one else self._blocks_many
             blocks(table, rows, eta, scales, noisy, self._rows[noisy])
+        elif one and single and self._is_margin and not noisy:
+            self._quiet(table, rows, eta)
         else:
             self._loop(table, rows, eta, scales, noisy)
 
@@ -124,6 +126,20 @@ class Blocked:
             self._progress(self._done, self._total)
 
     # -- literal steps ---------------------------------------------------------------
+
+    def _quiet(self, table: Table, rows: RowNumbers, eta: Array) -> None:
+        """Steps of one column on single rows, without noise."""
+        s, x = self._slope, self._X[:, 0]
+        data, loss = (table.X, table.y, table.limits), (s.address, s.parameter)
+        steps = max(2, costs.PIECE // (4 * len(x)) * 2)
+        for first in range(0, len(rows), steps):
+            piece = rows[first : first + steps]
+            paired = len(piece) // 2 * 2 if len(x) >= costs.LONG_ROW else 0
+            if paired:
+                kernels.quiet_pairs_one(x, *data, piece[:paired], eta[0], *loss)
+            if paired < len(piece):
+                kernels.quiet_steps_one(x, *data, piece[paired:], eta[0], *loss)
+            self._report(len(piece))
 
     def _loop(
         self, table: Table, rows: RowNumbers, eta: Array, scales: Array, noisy: bool
@@ -155,15 +171,7 @@ class Blocked:
         one, b = X.shape[1] == 1, self._batch
         data = (table.X, table.y, table.limits, rows)
         loss = (s.address, s.parameter)
-        if self._is_margin and one and b == 1 and len(noise) == 0:
-            paired = len(rows) // 2 * 2 if len(X) >= costs.LONG_ROW else 0
-            for quiet, part in (
-                (kernels.quiet_pairs_one, rows[:paired]),
-                (kernels.quiet_steps_one, rows[paired:]),
-            ):
-                if len(part):
-                    quiet(X[:, 0], *data[:3], part, eta[0], *loss)
-        elif self._is_margin and one and b == 1:
+        if self._is_margin and one and b == 1:
             kernels.steps_one(X[:, 0], *data, eta[0], *loss, noise, scales[0])
         elif self._is_margin and one:
             x, moved = X[:, 0], D[:, 0]
