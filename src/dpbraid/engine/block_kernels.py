@@ -127,7 +127,8 @@ def products(T, rows, x, w, G, margins, sums):
 def fill_beside(source, std, out, T, rows):
     """Fill `out` (d,) with std times normals; these rows come from memory meanwhile.
 
-    Three cache lines of eight numbers a normal, a row beside its share of the normals.
+    Three cache lines of eight numbers a normal, a row beside its share of the normals;
+    to ask for what lies behind a row's end does no harm.
     """
     d, count = T.shape[1], rows.shape[0]
     for i in range(count):
@@ -135,8 +136,8 @@ def fill_beside(source, std, out, T, rows):
         for k in range(i * d // count, (i + 1) * d // count):
             if column < d:
                 prefetch(T, r, column)
-                prefetch(T, r, min(column + 8, d - 1))
-                prefetch(T, r, min(column + 16, d - 1))
+                prefetch(T, r, column + 8)
+                prefetch(T, r, column + 16)
             column += 24
             out[k] = std * from_word(source, next_word(source))
 
